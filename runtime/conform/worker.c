@@ -19,6 +19,7 @@
 #include "runtime/conform/case/case.h"
 #include "runtime/conform/conform.h"
 #include "runtime/conform/listing.h"
+#include "runtime/conform/observe/observe.h"
 #include "runtime/conform/survey.h"
 #include "runtime/options/options.h"
 #include "runtime/profile/profile.h"
@@ -67,6 +68,7 @@ static int one_case(tni_cf_listing *l, const worker_args *w, const char *name, F
   tni_cf_all_cases(l, add_found, &s);
   if (!s.found.run) return fprintf(stderr, "there is no case %s\n", name), 2;
   s.found.name = name;
+  tni_cf_observe_signals(TNI_CF_REPORT_FD);
   tni_cf_run_case(&s.found, l, (uint64_t)w->seed, out);
   return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "runtime/conform/drive/device.h"
 #include "runtime/conform/drive/ticket.h"
+#include "runtime/conform/observe/observe.h"
 
 /* --- runs -------------------------------------------------------------------------------------------------------- */
 
@@ -141,17 +142,18 @@ bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
     tni_cf_skip(cf, "no device here: %s", h->p.err.message);
   else if (st == TN_OK)
     st = tni_cf_plugin_open(&h->p, cf->subject->device);
+  if (st == TN_OK && !none && !(h->device = tni_cf_observe(h->p.device))) st = tni_fail_memory(&h->p.err, "observe");
   const bool starved = ask && (ask->fail_at || ask->fail_from);
   if (st != TN_OK && !starved) tni_cf_fail(cf, "%s: %s (%s)", h->p.step, h->p.err.message, tni_status_name(st));
   const bool offline = st == TN_OK && !none && h->p.device->caps->flags & TN_CAPS_OFFLINE && !(ask && ask->offline);
   if (offline) tni_cf_skip(cf, "the device is offline here: it claims, lowers and packs, and cannot run");
   if (st == TN_OK && !none && !offline) {
     h->host = &h->p.host.pub;
-    h->device = h->p.device;
     h->caps = h->device->caps;
     return true;
   }
   tni_cf_plugin_finish(&h->p);
+  tni_cf_observe_end(h->device);
   tni_cf_tickets_finish(cf, h);
   tni_devlock_finish(&h->lock);
   pthread_mutex_destroy(&h->looking);
@@ -165,7 +167,10 @@ uint64_t tni_cf_host_bytes(const tni_cf_host *h) {
 }
 
 void tni_cf_host_close(tni_cf *cf, tni_cf_host *h) {
+  if (h->device && tni_cf_observed(h->device)) tni_cf_fail(cf, "%s", tni_cf_observed(h->device));
   tni_cf_stop(cf, &h->p);
+  tni_cf_observe_end(h->device);
+  h->device = NULL;
   tni_cf_tickets_finish(cf, h);
   tni_devlock_finish(&h->lock);
   pthread_mutex_destroy(&h->looking);

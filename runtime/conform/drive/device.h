@@ -51,13 +51,14 @@ typedef struct tni_cf_host {
   tni_cf_plugin p;
   tni_cf_subject subject; /* with what was asked for */
   const tn_host *host;
-  tn_device *device;
+  tn_device *device; /* the plugin's, p.device, under the layer that observes it */
   const tn_caps *caps;
   tni_devlock lock;
   pthread_mutex_t looking;       /* held by whoever maps what instances share: weights, private memory */
   int64_t run_allocs;            /* blocks that the host was asked for in runs; atomic */
   struct tni_cf_ticket *tickets; /* drive_ticket.h */
   uint32_t next_ticket, nap_us;  /* atomic; how long the host's `done` takes */
+  uint32_t attached;             /* args that were made */
   char answered_wrong[128];
   tn_error err;
 } tni_cf_host;
@@ -131,7 +132,7 @@ typedef struct tni_cf_inst {
   const uint32_t *order;  /* [n_tasks] in which tasks run; NULL: the program's */
   tni_cf_brake *brake;    /* of its runs; NULL: none */
   tn_args **args;
-  uint64_t *scratch_bytes;
+  uint64_t *scratch_bytes, *scratch_align;
   uint64_t *stated_bytes, *taken_bytes; /* [n_tasks] measure's driver_bytes; what bind and args asked the host for */
   char why[400];
 } tni_cf_inst;

@@ -11,52 +11,83 @@ enum { STRIP = 4096, PAGE = 4096 };
 
 static uint64_t larger_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-static uint64_t slot_align(const tni_cf_drive *d, uint32_t slot) {
-  const tn_slot *s = slot == TN_NONE ? NULL : d->info->slots[slot];
-  return larger_of(s ? s->align : 0, larger_of(d->h->caps->align, 64));
-}
+/* How a memory must lie: on the device where `device` is set, and then also for the CPU where `cpu` is. */
+typedef struct lie {
+  bool device, cpu;
+  uint64_t align;
+  uint32_t usage;
+} lie;
 
-static bool on_device(const tni_cf_drive *d, uint32_t slot) {
-  return d->h->device->create && (d->info->slots[slot]->engines & ~1u);
-}
-
-static bool make_buffer(tni_cf_drive *d, uint32_t slot, uint64_t bytes, tni_cf_memory *m) {
-  const tn_caps *caps = d->h->caps;
+static lie lie_of_slot(const tni_cf_drive *d, uint32_t slot) {
   const tn_slot *s = d->info->slots[slot];
-  m->offset = larger_of(STRIP, larger_of(slot_align(d, slot), larger_of(caps->sub_align, caps->image_base_px * 8)));
+  return (lie){.device = d->h->device->create && (s->engines & ~1u),
+               .cpu = s->engines & 1,
+               .align = s->align,
+               .usage = 1u << s->kind};
+}
+
+/* As little aligned as a view may be: an odd multiple of what the slot and the device ask for. */
+static uint64_t odd_offset(const tni_cf_drive *d, uint64_t align) {
+  const tn_caps *caps = d->h->caps;
+  const uint64_t unit = larger_of(larger_of(align, caps->sub_align), larger_of(caps->image_base_px * 8, 16)),
+                 times = (STRIP + unit - 1) / unit;
+  return (times | 1) * unit;
+}
+
+static bool make_buffer(tni_cf_drive *d, const lie *how, uint64_t bytes, tni_cf_memory *m) {
+  m->offset = odd_offset(d, how->align);
   const tn_buffer_req req = {.h = TN_HDR(tn_buffer_req),
                              .bytes = m->offset + bytes + STRIP,
                              .fd = -1,
                              .kind = TN_MEM_NEW,
-                             .usage = 1u << s->kind,
+                             .usage = how->usage,
                              .flags = TN_BUF_HOST,
-                             .align = (uint32_t)larger_of(caps->align, 1)};
+                             .align = (uint32_t)larger_of(larger_of(d->h->caps->align, how->align), 1)};
   uint8_t *at;
   if (d->h->device->create(d->h->device, &req, &m->buffer, &d->h->err) != TN_OK || !m->buffer) return false;
   if (!tni_cf_memory_look(d->h, m, TN_WRITE, &at)) return false;
   memset(at - m->offset, m->fill, m->offset + bytes + STRIP);
   m->view.buffer = m->buffer;
   m->view.offset = m->offset;
-  if (s->engines & 1) m->view.ptr = at;
-  return tni_cf_memory_release(d->h, m, s->engines & 1);
+  if (how->cpu) m->view.ptr = at;
+  return tni_cf_memory_release(d->h, m, how->cpu);
 }
 
-bool tni_cf_memory_make(tni_cf_drive *d, uint32_t slot, uint64_t bytes, uint8_t fill, tni_cf_memory *m, char *why,
+static bool memory_make(tni_cf_drive *d, const lie *how, uint64_t bytes, uint8_t fill, tni_cf_memory *m, char *why,
                         size_t n_why) {
   *m = (tni_cf_memory){.bytes = bytes, .fill = fill};
   m->view = (tn_view){.h = TN_HDR(tn_view), .bytes = bytes, .dims = m->dims, .strides = m->strides};
-  if (slot != TN_NONE && on_device(d, slot)) {
-    if (make_buffer(d, slot, bytes, m)) return true;
+  if (how->device) {
+    if (make_buffer(d, how, bytes, m)) return true;
     snprintf(why, n_why, "a buffer of %llu bytes: %s", (unsigned long long)bytes, d->h->err.message);
     return false;
   }
-  const uint64_t align = slot_align(d, slot);
+  const uint64_t align = larger_of(how->align, larger_of(d->h->caps->align, 64));
   if (tni_cf_block_make(&m->host, bytes, align < PAGE ? align : PAGE, fill, false)) {
     m->view.ptr = m->host.p;
     return true;
   }
   snprintf(why, n_why, "no memory for %llu bytes", (unsigned long long)bytes);
   return false;
+}
+
+bool tni_cf_memory_make(tni_cf_drive *d, uint32_t slot, uint64_t bytes, uint8_t fill, tni_cf_memory *m, char *why,
+                        size_t n_why) {
+  const lie how = lie_of_slot(d, slot);
+  return memory_make(d, &how, bytes, fill, m, why, n_why);
+}
+
+bool tni_cf_memory_scratch(tni_cf_drive *d, uint32_t task, uint64_t bytes, uint64_t align, uint8_t fill,
+                           tni_cf_memory *m, char *why, size_t n_why) {
+  const bool engine = d->info->tasks[task]->engine != 0;
+  const lie how = {.device = engine && d->h->device->create,
+                   .cpu = !engine,
+                   .align = larger_of(align, 64),
+                   .usage = 1u << TN_SLOT_TEMP};
+  if (!memory_make(d, &how, bytes, fill, m, why, n_why)) return false;
+  m->view.dims = m->view.strides = NULL;
+  m->view.dtype = TN_DT_U8;
+  return true;
 }
 
 void tni_cf_memory_finish(tni_cf_host *h, tni_cf_memory *m) {

@@ -196,11 +196,28 @@ static bool tables_make(tni_cf_drive *d) {
   return d->fixed && d->blob && d->given && d->packed;
 }
 
+/* Who checks results task by task must find every node: each stands in the nodes of one task. */
+static bool nodes_once(tni_cf_drive *d) {
+  const tni_cluster *c = &d->part.clusters[0];
+  char text[256];
+  for (uint32_t i = 0; i < c->n_nodes; i++) {
+    uint32_t times = 0;
+    for (uint32_t t = 0; t < d->info->n_tasks; t++)
+      for (uint32_t k = 0; k < d->info->tasks[t]->n_nodes; k++) times += d->info->tasks[t]->nodes[k] == c->nodes[i];
+    if (times == 1) continue;
+    snprintf(text, sizeof text, "node %u ('%.60s') stands in the `nodes` of %u tasks, not of one (plugin.h, tn_task)",
+             c->nodes[i], d->view.nodes[c->nodes[i]]->name, times);
+    return drive_failed(d, "lower", text);
+  }
+  return true;
+}
+
 bool tni_cf_drive_lower(tni_cf_drive *d) {
   if (!d->all_taken) return drive_failed(d, "not all of it was claimed", NULL);
   if (tni_program_lower(&d->view, &d->dev, &d->part.clusters[0], d->arena, &d->prog, &d->h->err) != TN_OK)
     return drive_failed(d, "lower", d->h->err.message);
   d->info = d->prog.info;
+  if (!nodes_once(d)) return false;
   if (!tables_make(d)) return drive_failed(d, "no memory", NULL);
   for (uint32_t i = 0; i < d->info->n_slots; i++) {
     const tn_slot *s = d->info->slots[i];

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What making an instance and running it share. Private to the room.
+ */
+#ifndef TENON_CONFORM_DRIVE_INST_H
+#define TENON_CONFORM_DRIVE_INST_H
+
+#include "runtime/conform/drive/memory.h"
+
+/* Notes why; false. */
+bool tni_cf_inst_failed(tni_cf_inst *i, const char *what, const char *detail);
+/* Weights and private memory belong to the drive. */
+static inline bool tni_cf_slot_is_fixed(const tn_slot *s) {
+  return s->kind == TN_SLOT_WEIGHT || s->kind == TN_SLOT_PRIVATE;
+}
+static inline tni_cf_memory *tni_cf_inst_memory(tni_cf_inst *i, uint32_t slot) {
+  return tni_cf_slot_is_fixed(i->d->info->slots[slot]) ? &i->d->fixed[slot] : &i->slot[slot];
+}
+static inline bool tni_cf_slot_is_cpus(const tni_cf_inst *i, uint32_t slot) {
+  return i->d->info->slots[slot]->engines & 1;
+}
+/* The memory of a slot for the CPU: *at is its first byte. Give it back with tni_cf_inst_release. */
+bool tni_cf_inst_look(tni_cf_inst *i, uint32_t slot, uint32_t access, uint8_t **at);
+/* Makes args[task] over views, the last of which is the scratch. Every other time over memory that is taken away again,
+ * and then args_set over the right one, use by use: what a session does when it grows. */
+bool tni_cf_inst_attach(tni_cf_inst *i, uint32_t task, const tn_view **views);
+
+#endif

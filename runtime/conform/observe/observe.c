@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every function of a device, handed on with copies of what is lent for the call.
+ */
+#include "runtime/conform/observe/observe.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct layer {
+  tn_device pub;
+  tn_device *real;
+  struct layer *next;
+  pthread_mutex_t lock;
+  char wrong[320];
+} layer;
+
+/* Functions that get no device ask for the layer of their process: in a case all layers lie over one plugin's devices,
+ * so that any of them has the right functions. */
+static layer *layers;
+static pthread_mutex_t layers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static layer *any_layer(void) {
+  pthread_mutex_lock(&layers_lock);
+  layer *l = layers;
+  pthread_mutex_unlock(&layers_lock);
+  return l;
+}
+
+static layer *layer_of(tn_device *d) { return (layer *)(void *)d; }
+
+static void layer_wrong(layer *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void layer_wrong(layer *l, const char *fmt, ...) {
+  va_list ap;
+  pthread_mutex_lock(&l->lock);
+  va_start(ap, fmt);
+  if (!l->wrong[0]) vsnprintf(l->wrong, sizeof l->wrong, fmt, ap);
+  va_end(ap);
+  pthread_mutex_unlock(&l->lock);
+}
+
+/* --- copies ------------------------------------------------------------------------------------------------------ */
+
+static const tn_dims *lend_dims(tni_cf_loan *l, const tn_dims *d) {
+  if (!d) return NULL;
+  tn_dims *copy = tni_cf_loan_copy(l, d, d->h.size);
+  if (!copy) return d;
+  if (d->n) copy->v = tni_cf_loan_copy(l, d->v, d->n * sizeof *d->v);
+  return copy;
+}
+
+static const tn_view *lend_view(tni_cf_loan *l, const tn_view *v) {
+  if (!v) return NULL;
+  tn_view *copy = tni_cf_loan_copy(l, v, v->h.size);
+  if (!copy) return v;
+  if (v->dims) copy->dims = tni_cf_loan_copy(l, v->dims, v->rank * sizeof *v->dims);
+  if (v->strides) copy->strides = tni_cf_loan_copy(l, v->strides, v->rank * sizeof *v->strides);
+  return copy;
+}
+
+enum { VIEW_BYTES = sizeof(tn_view) + 2 * TN_MAX_RANK * 8 + 96 };
+
+static size_t dims_bytes(const tn_dims *d) { return d ? d->h.size + d->n * sizeof *d->v + 64 : 0; }
+
+/* --- claims and programs ----------------------------------------------------------------------------------------- */
+
+static tn_status obs_claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink,
+                           tn_error *err) {
+  tni_cf_loan l;
+  const bool lent = tni_cf_loan_begin(&l, "claim", g->h.size + sink->h.size + dims_bytes(at));
+  const tn_graph *head = lent ? tni_cf_loan_copy(&l, g, g->h.size) : g;
+  const tn_claim_sink *s = lent ? tni_cf_loan_copy(&l, sink, sink->h.size) : sink;
+  const char *before = tni_cf_call_begin("claim");
+  const tn_status st = layer_of(d)->real->claim(layer_of(d)->real, head, lent ? lend_dims(&l, at) : at, s, err);
+  tni_cf_call_over(before);
+  tni_cf_loan_end(&l);
+  return st;
+}
+
+static tn_status obs_lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err) {
+  tni_cf_loan l;
+  const size_t ids = sizeof(tn_id) * (2 * (size_t)s->n_nodes + s->n_inputs + s->n_outputs + s->n_states),
+               layouts = s->n_states * (sizeof(tn_layout) + sizeof(void *) + 16);
+  tn_subgraph *copy = NULL;
+  if (tni_cf_loan_begin(&l, "lower", s->h.size + s->graph->h.size + ids + layouts))
+    copy = tni_cf_loan_copy(&l, s, s->h.size);
+  if (copy) {
+    copy->graph = tni_cf_loan_copy(&l, s->graph, s->graph->h.size);
+    copy->nodes = tni_cf_loan_copy(&l, s->nodes, s->n_nodes * sizeof(tn_id));
+    copy->group_of = tni_cf_loan_copy(&l, s->group_of, s->n_nodes * sizeof(tn_id));
+    copy->inputs = tni_cf_loan_copy(&l, s->inputs, s->n_inputs * sizeof(tn_id));
+    copy->outputs = tni_cf_loan_copy(&l, s->outputs, s->n_outputs * sizeof(tn_id));
+    copy->states = tni_cf_loan_copy(&l, s->states, s->n_states * sizeof(tn_id));
+    const tn_layout **list = tni_cf_loan_copy(&l, s->layouts, s->n_states * sizeof *list);
+    for (uint32_t i = 0; list && i < s->n_states; i++)
+      list[i] = tni_cf_loan_copy(&l, s->layouts[i], s->layouts[i]->h.size);
+    copy->layouts = list;
+  }
+  const char *before = tni_cf_call_begin("lower");
+  const tn_status st = layer_of(d)->real->lower(layer_of(d)->real, copy ? copy : s, out, err);
+  tni_cf_call_over(before);
+  tni_cf_loan_end(&l);
+  return st;
+}
+
+static const tn_program_info *obs_info(const tn_program *p) {
+  const char *before = tni_cf_call_begin("info");
+  const tn_program_info *info = any_layer()->real->info(p);
+  tni_cf_call_over(before);
+  return info;
+}
+
+static void obs_release(tn_program *p) {
+  const char *before = tni_cf_call_begin("release");
+  any_layer()->real->release(p);
+  tni_cf_call_over(before);
+}
+
+/* A TEMP or PRIVATE slot of the task: what measure may write. */
+static bool is_measured(const tn_program_info *f, tn_id task, uint32_t slot) {
+  const tn_task *t = f->tasks[task];
+  if (f->slots[slot]->kind != TN_SLOT_TEMP && f->slots[slot]->kind != TN_SLOT_PRIVATE) return false;
+  for (uint32_t u = 0; u < t->n_uses; u++)
+    if (t->uses[u].slot == slot) return true;
+  return false;
+}
+
+static const uint64_t UNTOUCHED = UINT64_C(0x5bc0ffee5bc0ffee);
+
+static tn_status obs_measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *out) {
+  layer *y = any_layer();
+  const tn_program_info *f = y->real->info(p);
+  const uint32_t n = f && out->slot_bytes && task < f->n_tasks ? f->n_slots : 0;
+  tni_cf_loan l;
+  const bool lent = tni_cf_loan_begin(&l, "measure", dims_bytes(dims) + n * sizeof(uint64_t));
+  uint64_t *theirs = out->slot_bytes, *ours = lent && n ? tni_cf_loan_copy(&l, theirs, n * sizeof *ours) : NULL;
+  for (uint32_t i = 0; ours && i < n; i++)
+    if (!is_measured(f, task, i)) ours[i] = UNTOUCHED;
+  if (ours) out->slot_bytes = ours;
+  const char *before = tni_cf_call_begin("measure");
+  const tn_status st = y->real->measure(p, task, lent ? lend_dims(&l, dims) : dims, out);
+  tni_cf_call_over(before);
+  out->slot_bytes = theirs;
+  for (uint32_t i = 0; ours && i < n; i++) {
+    if (is_measured(f, task, i))
+      theirs[i] = ours[i];
+    else if (ours[i] != UNTOUCHED)
+      layer_wrong(y, "measure of task %u writes slot_bytes[%u], which is no TEMP or PRIVATE slot of that task", task, i);
+  }
+  tni_cf_loan_end(&l);
+  return st;
+}
+
+static tn_status obs_set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
+  tni_cf_loan l;
+  const bool lent = tni_cf_loan_begin(&l, "set", VIEW_BYTES);
+  const char *before = tni_cf_call_begin("set");
+  const tn_status st = any_layer()->real->set(p, slot, lent ? lend_view(&l, view) : view, blob, err);
+  tni_cf_call_over(before);
+  tni_cf_loan_end(&l);
+  return st;
+}
+
+/* --- plans and args ---------------------------------------------------------------------------------------------- */
+
+static tn_status obs_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
+  tni_cf_loan l;
+  const bool lent = tni_cf_loan_begin(&l, "bind", dims_bytes(dims));
+  const char *before = tni_cf_call_begin("bind");
+  const tn_status st = any_layer()->real->bind(p, task, lent ? lend_dims(&l, dims) : dims, out, err);
+  tni_cf_call_over(before);
+  tni_cf_loan_end(&l);
+  return st;
+}
+
+static void obs_unbind(tn_plan *plan) {
+  const char *before = tni_cf_call_begin("unbind");
+  any_layer()->real->unbind(plan);
+  tni_cf_call_over(before);
+}
+
+static tn_status obs_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err) {
+  tni_cf_loan l;
+  const tn_view **list = NULL;
+  if (tni_cf_loan_begin(&l, "args", n * (VIEW_BYTES + sizeof *list))) list = tni_cf_loan_copy(&l, uses, n * sizeof *list);
+  for (uint32_t i = 0; list && i < n; i++) list[i] = lend_view(&l, uses[i]);
+  const char *before = tni_cf_call_begin("args");
+  const tn_status st = any_layer()->real->args(plan, list ? list : uses, n, out, err);
+  tni_cf_call_over(before);
+  tni_cf_loan_end(&l);
+  return st;
+}
+
+static tn_status obs_args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
+  tni_cf_loan l;
+  const bool lent = tni_cf_loan_begin(&l, "args_set", VIEW_BYTES);
+  const char *before = tni_cf_call_begin("args_set");
+  const tn_status st = any_layer()->real->args_set(a, use, lent ? lend_view(&l, view) : view, err);
+  tni_cf_call_over(before);
+  tni_cf_loan_end(&l);
+  return st;
+}
+
+static void obs_args_free(tn_args *a) {
+  const char *before = tni_cf_call_begin("args_free");
+  any_layer()->real->args_free(a);
+  tni_cf_call_over(before);
+}
+
+static tn_status obs_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {
+  tni_cf_loan l;
+  tn_run *copy = tni_cf_loan_begin(&l, "run", run->h.size) ? tni_cf_loan_copy(&l, run, run->h.size) : NULL;
+  const char *before = tni_cf_call_begin("run");
+  const tn_status st = any_layer()->real->run(plan, a, copy ? copy : run, err);
+  tni_cf_call_over(before);
+  tni_cf_loan_end(&l);
+  return st;
+}
+
+static tn_status obs_submit(tn_device *d, uint32_t engine, const tn_item *const *items, uint32_t n, tn_run *run,
+                            tn_error *err) {
+  tni_cf_loan l;
+  const tn_item **list = NULL;
+  tn_run *copy = NULL;
+  const size_t bytes = (run ? run->h.size : 0) + n * (sizeof(tn_item) + sizeof *list + 32 + 2 * VIEW_BYTES);
+  if (tni_cf_loan_begin(&l, "submit", bytes)) list = tni_cf_loan_copy(&l, items, n * sizeof *list);
+  for (uint32_t i = 0; list && i < n; i++) {
+    tn_item *item = tni_cf_loan_copy(&l, items[i], items[i]->h.size);
+    item->src = lend_view(&l, item->src);
+    item->dst = lend_view(&l, item->dst);
+    list[i] = item;
+  }
+  if (list && run) copy = tni_cf_loan_copy(&l, run, run->h.size);
+  const char *before = tni_cf_call_begin("submit");
+  const tn_status st =
+      layer_of(d)->real->submit(layer_of(d)->real, engine, list ? list : items, n, copy ? copy : run, err);
+  tni_cf_call_over(before);
+  tni_cf_loan_end(&l);
+  return st;
+}
+
+/* --- buffers ----------------------------------------------------------------------------------------------------- */
+
+static tn_status obs_create(tn_device *d, const tn_buffer_req *req, tn_buffer **out, tn_error *err) {
+  tni_cf_loan l;
+  const tn_buffer_req *copy =
+      tni_cf_loan_begin(&l, "create", req->h.size) ? tni_cf_loan_copy(&l, req, req->h.size) : NULL;
+  const char *before = tni_cf_call_begin("create");
+  const tn_status st = layer_of(d)->real->create(layer_of(d)->real, copy ? copy : req, out, err);
+  tni_cf_call_over(before);
+  tni_cf_loan_end(&l);
+  if (st == TN_OK && *out && (*out)->bytes < req->bytes)
+    layer_wrong(layer_of(d), "create gives a buffer of %llu bytes where %llu were asked for",
+                (unsigned long long)(*out)->bytes, (unsigned long long)req->bytes);
+  if (st == TN_OK && *out && (*out)->device != layer_of(d)->real)
+    layer_wrong(layer_of(d), "create gives a buffer whose `device` is not the device that made it");
+  return st;
+}
+
+static tn_status obs_share(tn_buffer *b, uint32_t kind, tn_buffer_req *out, tn_error *err) {
+  const char *before = tni_cf_call_begin("share");
+  const tn_status st = any_layer()->real->share(b, kind, out, err);
+  tni_cf_call_over(before);
+  return st;
+}
+
+static void obs_destroy(tn_buffer *b) {
+  const char *before = tni_cf_call_begin("destroy");
+  any_layer()->real->destroy(b);
+  tni_cf_call_over(before);
+}
+
+static tn_status obs_map(tn_buffer *b, uint64_t offset, uint64_t n, uint32_t access, void **ptr, tn_error *err) {
+  const char *before = tni_cf_call_begin("map");
+  const tn_status st = any_layer()->real->map(b, offset, n, access, ptr, err);
+  tni_cf_call_over(before);
+  return st;
+}
+
+static tn_status obs_unmap(tn_buffer *b, void *ptr, tn_error *err) {
+  const char *before = tni_cf_call_begin("unmap");
+  const tn_status st = any_layer()->real->unmap(b, ptr, err);
+  tni_cf_call_over(before);
+  return st;
+}
+
+/* --- the layer --------------------------------------------------------------------------------------------------- */
+
+tn_device *tni_cf_observe(tn_device *real) {
+  layer *l = calloc(1, sizeof *l);
+  if (!l) return NULL;
+  l->real = real;
+  pthread_mutex_init(&l->lock, NULL);
+  l->pub = (tn_device){.h = real->h,
+                       .caps = real->caps,
+                       .claim = obs_claim,
+                       .lower = obs_lower,
+                       .info = obs_info,
+                       .measure = obs_measure,
+                       .set = obs_set,
+                       .release = obs_release,
+                       .bind = obs_bind,
+                       .unbind = obs_unbind,
+                       .args = obs_args,
+                       .args_set = obs_args_set,
+                       .args_free = obs_args_free,
+                       .run = obs_run,
+                       .submit = real->submit ? obs_submit : NULL,
+                       .create = real->create ? obs_create : NULL,
+                       .share = real->share ? obs_share : NULL,
+                       .destroy = real->destroy ? obs_destroy : NULL,
+                       .map = real->map ? obs_map : NULL,
+                       .unmap = real->unmap ? obs_unmap : NULL};
+  pthread_mutex_lock(&layers_lock);
+  l->next = layers;
+  layers = l;
+  pthread_mutex_unlock(&layers_lock);
+  return &l->pub;
+}
+
+const char *tni_cf_observed(const tn_device *d) {
+  const layer *l = (const layer *)(const void *)d;
+  return l->wrong[0] ? l->wrong : NULL;
+}
+
+void tni_cf_observe_end(tn_device *d) {
+  if (!d) return;
+  layer *l = layer_of(d);
+  pthread_mutex_lock(&layers_lock);
+  for (layer **at = &layers; *at; at = &(*at)->next)
+    if (*at == l) {
+      *at = l->next;
+      break;
+    }
+  pthread_mutex_unlock(&layers_lock);
+  pthread_mutex_destroy(&l->lock);
+  free(l);
+}
