@@ -32,6 +32,13 @@ static char *name_of(const saver *s, tn_id v) {
 
 /* --- types ------------------------------------------------------------------------------------------------------- */
 
+static bool symbolic_dim(saver *s, tn_id v, uint32_t i, Onnx__TensorShapeProto__Dimension *d) {
+  char text[128];
+  tni_ex_print(s->g->exprs, s->g->values[v]->pub.dims[i], text, sizeof text);
+  d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+  return (d->dim_param = tni_arena_strdup(s->arena, text)) != NULL;
+}
+
 static Onnx__ValueInfoProto *declared_value(saver *s, const tni_saved *io) {
   Onnx__ValueInfoProto *v = TNI_NEW(s->arena, Onnx__ValueInfoProto);
   Onnx__TypeProto *type = TNI_NEW(s->arena, Onnx__TypeProto);
@@ -47,9 +54,13 @@ static Onnx__ValueInfoProto *declared_value(saver *s, const tni_saved *io) {
   onnx__tensor_shape_proto__init(shape);
   for (uint32_t i = 0; i < io->t->rank; i++) {
     onnx__tensor_shape_proto__dimension__init(&dims[i]);
+    list[i] = &dims[i];
+    if (io->t->dims[i] < 0) {
+      if (!symbolic_dim(s, io->value, i, &dims[i])) return NULL;
+      continue;
+    }
     dims[i].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
     dims[i].dim_value = io->t->dims[i];
-    list[i] = &dims[i];
   }
   shape->n_dim = io->t->rank;
   shape->dim = list;

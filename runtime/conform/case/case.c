@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/conform/case/case.h"
 #include "runtime/base/json.h"
+#include "runtime/conform/case/sink.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -9,13 +10,8 @@
 /* Lines of one kind that a case may write; the rest are counted. */
 enum { MAX_LINES = 12 };
 
-typedef struct case_sink {
-  FILE *out;
-  unsigned n_lines;
-} case_sink;
-
 static void finding_write(tni_cf *cf, const char *kind, const char *text) {
-  case_sink *s = cf->sink;
+  tni_cf_sink *s = cf->sink;
   if (s->n_lines++ >= MAX_LINES) return;
   json_t *o = json_object(), *t = json_string(text);
   json_object_set_new(o, kind, t ? t : json_string("(text that is not UTF-8)"));
@@ -95,7 +91,7 @@ const char *tni_cf_option(const tni_cf_subject *s, const char *key) {
 
 void tni_cf_run_case(const tni_cf_case *c, const tni_cf_listing *l, uint64_t seed, FILE *out) {
   static const char *const ends[] = {"pass", "fail", "skip"};
-  case_sink sink = {.out = out};
+  tni_cf_sink sink = {.out = out};
   tni_cf cf = {.subject = l->subject,
                .listing = l,
                .name = c->name,

@@ -135,6 +135,15 @@ uint64_t tni_cf_rng_next(tni_cf_rng *r);
 double tni_cf_rng_unit(tni_cf_rng *r);   /* [0, 1) */
 double tni_cf_rng_normal(tni_cf_rng *r); /* mean 0, deviation 1 */
 
+/* What came of a part of a case that ran in a process of its own. */
+typedef struct tni_cf_part {
+  bool failed, skipped;
+  char text[800], note[200]; /* the first finding, the first note; "" */
+} tni_cf_part;
+/* Runs fn in a child of this process, for limit_ms at most. It may die, hang or leave anything behind. Nothing of the
+ * plugin may have been loaded here before. False: no child could be made. */
+bool tni_cf_apart(const tni_cf *cf, void (*fn)(tni_cf *cf, void *arg), void *arg, uint32_t limit_ms, tni_cf_part *out);
+
 /* The value of option `key` on the command line, or NULL. */
 const char *tni_cf_option(const tni_cf_subject *s, const char *key);
 

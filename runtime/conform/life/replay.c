@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "runtime/conform/life/life.h"
-#include "runtime/conform/life/model.h"
+#include "runtime/conform/real/real.h"
 
 enum { MAX_IO = 64 };
 
@@ -22,7 +22,8 @@ static tn_status load_inputs(const char *folder, tn_tensor **in, uint32_t n, tn_
   return st;
 }
 
-static void replay_run(tni_cf *cf, tn_runtime *rt) {
+static void replay_run(tni_cf *cf, tn_runtime *rt, void *arg) {
+  (void)arg;
   tn_error err;
   tn_model *m = NULL;
   tn_session *s = NULL;
@@ -41,7 +42,7 @@ static void replay_run(tni_cf *cf, tn_runtime *rt) {
                         &err);
   if (st != TN_OK)
     tni_cf_fail(cf, "%s: %s", err.where, err.message);
-  else if (!tni_cf_judge_session(cf, s, true))
+  else if (!tni_cf_judge_session(cf, s, true, false))
     tni_cf_fail(cf, "the plugin takes nothing of this case");
   for (uint32_t i = 0; i < MAX_IO; i++) tn_free(in[i]);
   tn_session_destroy(s);
@@ -50,7 +51,7 @@ static void replay_run(tni_cf *cf, tn_runtime *rt) {
 
 static void check_replay(tni_cf *cf, const void *arg) {
   (void)arg;
-  tni_cf_with_runtime(cf, replay_run);
+  tni_cf_with_runtime(cf, 2, replay_run, NULL);
 }
 
 void tni_cf_replay_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {

@@ -127,10 +127,11 @@ tn_status tn_session_capture_report(tn_session *s, char **json, tn_error *err) {
       double ratio = isinf(r->ratio) ? 1e30 : r->ratio;
       if (ratio > worst) worst = ratio;
       checked += r->elements;
-      json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:I, s:I}", "task", x->tasks[i].label,
+      json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:I, s:I, s:I}", "task", x->tasks[i].label,
                                             "device", device, "phase", (int)x->phase, "worst_ratio", ratio, "max_diff",
                                             isinf(r->max_diff) ? 1e30 : r->max_diff, "max_reference", r->max_ref,
-                                            "elements", (json_int_t)r->elements, "runs", (json_int_t)r->runs));
+                                            "elements", (json_int_t)r->elements, "runs", (json_int_t)r->runs, "nodes",
+                                            (json_int_t)x->tasks[i].info->n_nodes));
     }
   }
   const struct tni_capture *c = s->capture;

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/conform/real/real.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/json.h"
+#include "runtime/conform/observe/observe.h"
+#include "runtime/place/place.h"
+
+enum { MAX_TEXT = 16384 };
+
+/* A profile with this plugin before the host, and the calibration that lies with the model; false where it does not
+ * fit. */
+static bool write_model_profile(const tni_cf_subject *s, uint32_t threads, char *text, size_t size) {
+  int n = snprintf(text, size, "plugins:\n  - name: %s\n    options: {", s->name);
+  for (uint32_t i = 0; i < s->n_options && n > 0 && (size_t)n < size; i++) {
+    const size_t key = strcspn(s->options[i], "=");
+    n += snprintf(text + n, size - (size_t)n, "%s%.*s: %s", i ? ", " : "", (int)key, s->options[i],
+                  s->options[i] + key + 1);
+  }
+  if (n > 0 && (size_t)n < size) n += snprintf(text + n, size - (size_t)n, "}\nchecked: true\nthreads: %u\n", threads);
+  return n > 0 && (size_t)n < size;
+}
+
+/* Only the plugin's tasks are in the report, not the host's. */
+bool tni_cf_judge_session(tni_cf *cf, tn_session *s, bool each, bool may_be_empty) {
+  char *text = NULL;
+  tn_error err;
+  size_t i;
+  json_t *t;
+  double worst = 0;
+  tni_error_init(&err);
+  if (tn_session_capture_report(s, &text, &err) != TN_OK) return tni_cf_fail(cf, "%s", err.message), true;
+  json_t *j = json_loads(text, 0, NULL), *tasks = json_object_get(j, "tasks");
+  tn_free(text);
+  json_array_foreach(tasks, i, t) {
+    const double ratio = json_real_value(json_object_get(t, "worst_ratio"));
+    const char *name = json_string_value(json_object_get(t, "task"));
+    const json_int_t elements = json_integer_value(json_object_get(t, "elements")),
+                     nodes = json_integer_value(json_object_get(t, "nodes"));
+    if (nodes && !elements && !may_be_empty)
+      tni_cf_fail(cf, "'%s' computes %lld nodes, and none of its results could be judged: what it writes has to be an OUTPUT "
+                  "slot, or a TEMP slot that names its value (plugin.h, tn_slot)", name, (long long)nodes);
+    else if (!(ratio <= 1))
+      tni_cf_fail(cf, "'%s' is %.4g times its bound off: at most %.4g where the largest is %.4g", name, ratio,
+                  json_real_value(json_object_get(t, "max_diff")),
+                  json_real_value(json_object_get(t, "max_reference")));
+    else if (each)
+      tni_cf_note(cf, "'%s': %.3g of its bound", name, ratio);
+    if (ratio > worst) worst = ratio;
+  }
+  const size_t n = json_array_size(tasks);
+  if (n && !each) tni_cf_note(cf, "%zu tasks, the worst at %.3g of its bound", n, worst);
+  json_decref(j);
+  return n > 0;
+}
+
+static tn_status open_runtime(const tni_cf_subject *s, const char *file, tn_runtime **rt, tn_error *err) {
+  char folder[4096];
+  snprintf(folder, sizeof folder, "%s", s->path);
+  char *slash = strrchr(folder, '/');
+  if (slash) *slash = '\0';
+  const char *const dirs[] = {folder};
+  const tn_runtime_opts o = {.h = {sizeof o, 1, 0},
+                             .profile = file,
+                             .plugin_dirs = dirs,
+                             .n_plugin_dirs = 1,
+                             .cache_dir = s->cache_dir,
+                             .flags = TN_RT_TEST_WRITABLE | TN_RT_NO_PROBE};
+  return tn_runtime_create(&o, rt, err);
+}
+
+/* The layer takes the place of the plugin's first device, for the runtime and all that it makes. */
+static tni_dev *observed_dev(const tni_cf *cf, tn_runtime *rt) {
+  for (uint32_t i = 0; i < rt->n_devs; i++)
+    if (!rt->devs[i].is_host && !strcmp(rt->devs[i].name, cf->subject->name)) return &rt->devs[i];
+  return NULL;
+}
+
+static void run_observed(tni_cf *cf, tn_runtime *rt, void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg), void *arg) {
+  tni_dev *dev = observed_dev(cf, rt);
+  tn_device *below = dev ? dev->device : NULL, *layer = below ? tni_cf_observe(below) : NULL;
+  if (layer) dev->device = layer;
+  fn(cf, rt, arg);
+  if (!layer) return;
+  if (tni_cf_observed(layer)) tni_cf_fail(cf, "%s", tni_cf_observed(layer));
+  dev->device = below;
+  tni_cf_observe_end(layer);
+}
+
+void tni_cf_with_runtime(tni_cf *cf, uint32_t threads, void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg), void *arg) {
+  char *text = malloc(MAX_TEXT), file[] = "/tmp/tenon-conform-XXXXXX.yaml";
+  const int fd = text && write_model_profile(cf->subject, threads, text, MAX_TEXT) ? mkstemps(file, 5) : -1;
+  FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+  tn_error err;
+  tn_runtime *rt = NULL;
+  tni_error_init(&err);
+  if (!f || fputs(text, f) < 0 || fclose(f))
+    tni_cf_fail(cf, "%s cannot be written", file);
+  else if (open_runtime(cf->subject, file, &rt, &err) != TN_OK)
+    tni_cf_fail(cf, "%s: %s", err.where, err.message);
+  else
+    run_observed(cf, rt, fn, arg);
+  tn_runtime_destroy(rt);
+  if (fd >= 0) unlink(file);
+  free(text);
+}
