@@ -95,7 +95,7 @@ static tn_status get_plan(tn_session *s, tni_sexec *x, uint32_t i, const int64_t
   return TN_OK;
 }
 
-static void fill_views(const tn_session *s, const tni_sexec *x, uint32_t i) {
+static void fill_views(const tn_session *s, tni_sexec *x, uint32_t i) {
   const tni_etask *e = &x->exec->tasks[i];
   const uint32_t d = e->info->engine ? x->exec->programs[e->program].cluster->device : TN_NONE;
   tni_stask *t = &x->tasks[i];
@@ -108,6 +108,7 @@ static void fill_views(const tn_session *s, const tni_sexec *x, uint32_t i) {
     tni_region_view(s, x, r, d, t->views[u]);
   }
   tni_scratch_view(x, i, t->views[e->info->n_uses]);
+  tni_copies_view(s->model, x, i);
 }
 
 static bool is_empty(const tni_sexec *x, uint32_t i) {
@@ -199,7 +200,9 @@ tn_status tni_task_compute(tni_sexec *x, uint32_t i, tn_run *run, tn_error *err)
   uint64_t before = tni_fpmode_get();
   tn_error why;
   tni_error_init(&why);
+  if (t->copies) tni_copies_take(x, i);
   tn_status st = d->device->run(t->plan, t->args, run, &why);
+  if (t->copies && st == TN_OK) tni_copies_give(x, i);
   if (st != TN_OK) st = tni_plugin_result(d->name, e->label, st, &why, err);
   if (st == TN_E_DEVICE_LOST && !d->is_host) tni_devlock_lose(d->lock); /* the host says it of whom it reads from */
   if (tni_fpmode_get() == before) return st;
@@ -217,7 +220,7 @@ tn_status tni_task_own(tn_session *s, tni_sexec *x, uint32_t i, bool cpu, tn_err
     if (r == TN_NONE || tni_region_is_plain(x->exec, r)) continue;
     tn_status st = tni_region_take(s, x, r, to, e->info->uses[u].access, err);
     if (st != TN_OK) return st;
-    if (x->tasks[i].views[u]->ptr == x->regions[r].ptr) continue;
+    if (x->tasks[i].views[u]->ptr == x->regions[r].ptr || tni_use_is_copied(x, i, u)) continue;
     x->tasks[i].views[u]->ptr = x->regions[r].ptr;
     if (!x->tasks[i].args) continue;
     tni_devlock_lock(d->lock);

@@ -39,6 +39,16 @@ static tn_status read_given(const dynamic_job *j, tni_frame *f, tn_id v) {
   return f->cells[v] ? TN_OK : tni_fail_memory(j->err, j->e->label);
 }
 
+/* A result in memory that is not its own (a branch that hands an outer value on) gets a copy: it outlives the
+ * task. So does what a plugin's process may change meanwhile. */
+static tn_status own_cell(const dynamic_job *j, tni_cell **c) {
+  tni_cell *mine = tni_cell_own(*c);
+  if (!mine) return tni_fail_memory(j->err, j->e->label);
+  tni_cell_drop(*c);
+  *c = mine;
+  return TN_OK;
+}
+
 static tn_status read_planned(const dynamic_job *j, tni_frame *f) {
   for (uint32_t u = 0; u < j->e->info->n_uses; u++) {
     const uint32_t r = j->e->regions[u];
@@ -51,17 +61,10 @@ static tn_status read_planned(const dynamic_job *j, tni_frame *f) {
     if (st != TN_OK) return st;
     if (dynamic) continue;
     f->cells[v] = tni_cell_borrow(&t);
+    if (f->cells[v] && tni_region_is_foreign(j->s->model, j->x->exec, r) && (st = own_cell(j, &f->cells[v])) != TN_OK)
+      return st;
     if (!f->cells[v]) return tni_fail_memory(j->err, j->e->label);
   }
-  return TN_OK;
-}
-
-/* A result in memory that is not its own (a branch that hands an outer value on) gets a copy: it outlives the task. */
-static tn_status own_cell(const dynamic_job *j, tni_cell **c) {
-  tni_cell *mine = tni_cell_own(*c);
-  if (!mine) return tni_fail_memory(j->err, j->e->label);
-  tni_cell_drop(*c);
-  *c = mine;
   return TN_OK;
 }
 

@@ -346,12 +346,12 @@ void tni_region_view(const tn_session *s, const tni_sexec *x, uint32_t i, uint32
 void tni_scratch_view(const tni_sexec *x, uint32_t i, tn_view *v) {
   const tni_stask *t = &x->tasks[i];
   const tni_mem *m = &x->mems[x->exec->tasks[i].block];
-  *v = (tn_view){.h = TN_HDR(tn_view), .bytes = t->scratch_bytes, .dtype = TN_DT_U8};
+  *v = (tn_view){.h = TN_HDR(tn_view), .bytes = t->scratch_bytes - t->copies, .dtype = TN_DT_U8};
   if (m->n_parts) {
     v->buffer = m->parts[0].buffer;
     v->offset = t->scratch_offset;
   } else {
-    v->ptr = (char *)m->host[0] + t->scratch_offset;
+    v->ptr = (char *)m->host[0] + t->scratch_offset + t->copies;
   }
 }
 

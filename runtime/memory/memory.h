@@ -11,6 +11,7 @@
 
 #include "runtime/memory/blocks.h"
 #include "runtime/memory/chunk.h"
+#include "runtime/memory/copies.h"
 #include "runtime/memory/devmem.h"
 #include "runtime/memory/guard.h"
 #include "runtime/memory/limits.h"

@@ -26,6 +26,7 @@ typedef struct tni_stask {
   tn_args *args;
   tn_view **views; /* [n_uses + 1]; the last is the scratch */
   uint64_t scratch_bytes, scratch_room, scratch_offset;
+  uint64_t copies; /* of scratch_bytes, the first: of what other processes may write (copies.h) */
   double macs, moved_bytes, cost_ns; /* as the plugin measures it at these dims */
   uint32_t scratch_align;
   bool empty;   /* writes nothing at these dims: not run, as the ABI page promises */

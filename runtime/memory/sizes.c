@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/base.h"
+#include "runtime/memory/copies.h"
 #include "runtime/memory/guard.h"
 #include "runtime/memory/sizes.h"
 
@@ -75,6 +76,8 @@ static tn_status size_task(tni_sizing *z, uint32_t t, uint64_t *slot_bytes) {
   return TN_OK;
 }
 
+static uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
+
 tn_status tni_sizes(tni_sizing *z) {
   uint32_t max_slots = 1;
   for (uint32_t i = 0; i < z->x->n_programs; i++)
@@ -88,6 +91,11 @@ tn_status tni_sizes(tni_sizing *z) {
   }
   for (uint32_t t = 0; st == TN_OK && t < z->x->n_tasks; t++)
     if (!tni_task_is_dynamic(z->x, t)) st = size_task(z, t, slot_bytes);
+  for (uint32_t t = 0; st == TN_OK && t < z->x->n_tasks; t++) {
+    if (tni_task_is_dynamic(z->x, t)) continue;
+    z->tasks[t].copies = round_up(tni_copies_bytes(z->m, z->x, z->regions, t), z->tasks[t].scratch_align);
+    z->tasks[t].scratch_bytes += z->tasks[t].copies;
+  }
   free(slot_bytes);
   return st;
 }

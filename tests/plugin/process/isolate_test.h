@@ -13,6 +13,8 @@
 #include <string.h>
 #include <tenon/tenon.h>
 
+#include "tests/onnx/wire.h"
+
 enum { MAX_TOKENS = 64 };
 
 typedef struct lab {
@@ -51,7 +53,8 @@ typedef struct small_case {
 } small_case;
 /* *right: all results were; *child: the plugin's process at the end. */
 tn_status small_try(const small_case *k, lab *l, bool *right, int *child);
-/* Writes it into the lab's folder. */
+/* Writes a model into the lab's folder, and frees it. */
+bool lab_model(const lab *l, wbuf *m, char *path, size_t n);
 bool small_model(const lab *l, char *path, size_t n);
 
 bool has_avx2(void);
@@ -66,5 +69,6 @@ void suite_device(void);
 void suite_threads(void);
 void suite_order(void);
 void suite_walls(void);
+void suite_flip(void);
 
 #endif

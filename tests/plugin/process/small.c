@@ -6,10 +6,7 @@
 
 #include <unistd.h>
 
-#include "tests/onnx/wire.h"
-
-wbuf text_model(const char *nodes, const char *inputs, const char *outputs, const char *wdims, const float *w,
-                size_t n_w);
+#include "tests/kit/rig.h"
 
 enum { ROWS = 5, WIDTH = 8, RUNS = 3 };
 
@@ -26,15 +23,19 @@ static void expected(float want[ROWS * WIDTH]) {
   }
 }
 
+bool lab_model(const lab *l, wbuf *m, char *path, size_t n) {
+  snprintf(path, n, "%s/model.onnx", l->dir);
+  FILE *f = fopen(path, "wb");
+  const bool ok = f && fwrite(m->p, 1, m->n, f) == m->n;
+  wb_free(m);
+  return f && fclose(f) == 0 && ok;
+}
+
 bool small_model(const lab *l, char *path, size_t n) {
   float w[WIDTH * WIDTH];
   for (int i = 0; i < WIDTH * WIDTH; i++) w[i] = weight(i / WIDTH, i % WIDTH);
   wbuf m = text_model("MatMul:mm:x,w:h;MatMul:nn:h,w:g;Add:add:g,x:y", "x=n,8", "y=n,8", "8,8", w, WIDTH * WIDTH);
-  snprintf(path, n, "%s/model.onnx", l->dir);
-  FILE *f = fopen(path, "wb");
-  const bool ok = f && fwrite(m.p, 1, m.n, f) == m.n;
-  wb_free(&m);
-  return f && fclose(f) == 0 && ok;
+  return lab_model(l, &m, path, n);
 }
 
 static tn_status runs(lab *l, tn_model *m, const float want[ROWS * WIDTH], bool *right) {
