@@ -154,7 +154,8 @@ static void bench_bytes(const tni_clt_kernel *k, int64_t N, int64_t K) {
     for (int64_t m = 0; m < M; m += UNIT)
       for (int64_t n = 0; n < N; n += 32) {
         const uint8_t *blocks[2] = {w + n * K, w + (n + 16) * K};
-        ((tni_clt_bytes_fn)k->fn)(blocks, (size_t)K / 4, a + m * K, (size_t)K, UNIT, acc);
+        const tni_clt_next next = {w + (n + 32 < N ? n + 32 : 0) * K, (size_t)(32 * K)};
+        ((tni_clt_bytes_fn)k->fn)(blocks, (size_t)K / 4, a + m * K, (size_t)K, UNIT, &next, acc);
         sink += (uint64_t)acc[0];
       }
     t[i] = thread_time() - at;

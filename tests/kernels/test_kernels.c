@@ -466,7 +466,8 @@ static bool bytes_case(const tni_clt_kernel *k, size_t rows, size_t quads, bool 
     w[i / (16 * K)].p[i % (16 * K)] = kind ? ends[(size_t)kind % 3] : (uint8_t)rng_next(&r);
   for (size_t i = 0; i < a_bytes; i++) a.p[i] = kind ? ends[(size_t)kind / 3 + 2] : (uint8_t)rng_next(&r);
   const uint8_t *blocks[2] = {w[0].p, w[one_block ? 0 : 1].p};
-  ((tni_clt_bytes_fn)k->fn)(blocks, quads, a.p, lda, rows, (int32_t *)(void *)acc.p);
+  const tni_clt_next next = {blocks[0], 32 * K};
+  ((tni_clt_bytes_fn)k->fn)(blocks, quads, a.p, lda, rows, kind ? NULL : &next, (int32_t *)(void *)acc.p);
   bool ok = guarded_ok(&acc);
   for (size_t m = 0; m < rows; m++)
     for (size_t n = 0; n < 32; n++) {

@@ -15,6 +15,8 @@
 #define NORM "n=RMSNormalization t w; "
 #define NORMED "n=RMSNormalization t w {epsilon=1e-05}; "
 #define CUT_NORM "?=Slice t step step const; n=RMSNormalization ? w {epsilon=1e-05}; "
+#define BYTES "q,s,o=DynamicQuantizeLinear n; "
+#define CUT_BYTES "?=Slice q step step const; y=MatMulIntegerToFloat ? wi s o"
 #define CUT "?=Slice t step step const; "
 
 static const form forms[] = {
@@ -25,6 +27,8 @@ static const form forms[] = {
      AFTER CUT_NORM "m=MatMul n w8; c=Add w m; d=Div c 30; h=Tanh d; y=Mul h 30"},
     {BEFORE "n=LayerNormalization t w v; s=Mul n k; y=MatMul s w8",
      AFTER CUT "n=LayerNormalization ? w v {epsilon=1e-05}; s=Mul n k; y=MatMul s w8"},
+    /* bytes: their range is that of all rows */
+    {BEFORE NORM BYTES "y=tenon.MatMulIntegerToFloat q wi s o", AFTER NORMED BYTES CUT_BYTES},
     /* a norm that something else reads, or over other axes */
     {BEFORE NORM "!o=Neg n; y=MatMul n w8", AFTER NORMED "o=Neg n; ?=Slice n step step const; y=MatMul ? w8"},
     {BEFORE "n=LayerNormalization t w {axis=1}; y=MatMul n w8",
@@ -54,8 +58,7 @@ static tn_status cut(tni_graph *g, uint32_t *n, tn_error *err) {
 static void test_forms(void) { run_forms(forms, sizeof forms / sizeof *forms, cut, 0); }
 
 /* One row, and two, of a run of four: the bits of the whole run's last ones. rows_limit is the length. */
-static void test_rows(void) {
-  const char *text = BEFORE NORM "m=MatMul n w8; y=Add m w";
+static void check_rows(const char *text, int64_t columns) {
   tn_error err;
   uint32_t n;
   tni_error_init(&err);
@@ -74,13 +77,19 @@ static void test_rows(void) {
     form_run(g, &z, a, some);
     CU_ASSERT_EQUAL_FATAL(some[2].dims[1], rows);
     for (int64_t b = 0; b < 2; b++)
-      CU_ASSERT(memcmp((const float *)some[2].data + b * rows * 8,
-                       (const float *)whole[2].data + (b * 4 + 4 - rows) * 8, (size_t)rows * 8 * sizeof(float)) == 0);
+      CU_ASSERT(memcmp((const float *)some[2].data + b * rows * columns,
+                       (const float *)whole[2].data + (b * 4 + 4 - rows) * columns,
+                       (size_t)(rows * columns) * sizeof(float)) == 0);
     CU_ASSERT(form_same(&whole[0], &some[0], 0) && form_same(&whole[1], &some[1], 0));
   }
   tni_arena_destroy(a);
   tni_graph_destroy(g);
   tni_graph_destroy(plain);
+}
+
+static void test_rows(void) {
+  check_rows(BEFORE NORM "m=MatMul n w8; y=Add m w", 8);
+  check_rows(BEFORE NORM BYTES "y=tenon.MatMulIntegerToFloat q wi s o", 12);
 }
 
 /* The model has a symbol of the new one's name. */

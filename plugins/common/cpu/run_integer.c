@@ -107,6 +107,22 @@ static void finish_rows(const integer_run *r, int64_t m0, int64_t rows, int64_t 
   }
 }
 
+/* Weights come from memory while the pair before them is used: a share of the pair behind column n0's for `rows` of
+ * `of` rows, the first of which have had theirs. */
+static tni_clt_next next_share(const integer_run *r, int64_t n0, int64_t before, int64_t rows, int64_t of) {
+  const tni_clt_geometry *g = &r->plan->task->geo;
+  const int64_t n1 = n0 + PAIR < g->N ? n0 + PAIR : 0, bytes = (n1 + BLOCK < g->N ? 2 : 1) * g->row_block_bytes;
+  const int64_t from = bytes * before / of;
+  return (tni_clt_next){r->w + n1 / BLOCK * g->row_block_bytes + from, (size_t)(bytes * (before + rows) / of - from)};
+}
+
+/* Lines of y that are written behind a kernel's time are asked for before it. */
+static void fetch_rows(const integer_run *r, int64_t m0, int64_t rows, int64_t n0) {
+  const int64_t N = r->plan->task->geo.N, columns = tni_cm_min(PAIR, N - n0);
+  for (int64_t m = m0; m < m0 + rows; m++)
+    for (int64_t c = 0; c < columns; c += 16) __builtin_prefetch(r->y + m * N + n0 + c, 1);
+}
+
 static void integer_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const integer_run *r = arg;
   const tni_clt_geometry *g = &r->plan->task->geo;
@@ -117,9 +133,12 @@ static void integer_units(void *arg, int64_t begin, int64_t end, uint32_t worker
     const int64_t n0 = u % pairs * PAIR, m1 = tni_cm_min(r->plan->M, (u / pairs + 1) * r->unit_rows);
     const uint8_t *blocks[2] = {r->w + n0 / BLOCK * g->row_block_bytes, NULL};
     blocks[1] = n0 + BLOCK < g->N ? blocks[0] + g->row_block_bytes : blocks[0];
-    for (int64_t m = u / pairs * r->unit_rows; m < m1; m += ROWS) {
+    const int64_t m0 = u / pairs * r->unit_rows;
+    for (int64_t m = m0; m < m1; m += ROWS) {
       const int64_t rows = tni_cm_min(ROWS, m1 - m);
-      r->plan->bytes(blocks, (size_t)g->K_padded / 4, r->a + m * r->lda, (size_t)r->lda, (size_t)rows, acc);
+      const tni_clt_next next = next_share(r, n0, m - m0, rows, m1 - m0);
+      fetch_rows(r, m, rows, n0);
+      r->plan->bytes(blocks, (size_t)g->K_padded / 4, r->a + m * r->lda, (size_t)r->lda, (size_t)rows, &next, acc);
       finish_rows(r, m, rows, n0, acc, blocks);
     }
   }

@@ -63,7 +63,8 @@ TILE(1, REP1)
 TILE(2, REP2)
 
 void tni_arm_bytes_s32_u8_s8_2x16_neon(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
-                                       size_t rows, int32_t *acc) {
+                                       size_t rows, const tni_clt_next *next, int32_t *acc) {
+  (void)next;
   for (size_t m = 0; m < rows; m += TILE_M, a += TILE_M * lda, acc += TILE_M * 32)
     for (size_t i = 0; i < 2; i++) (rows - m == 1 ? tile_1 : tile_2)(blocks[i], quads, a, lda, acc + 16 * i);
 }

@@ -19,7 +19,8 @@ static int32_t taken_off(const uint8_t *a, size_t quads) {
 }
 
 void tni_arm_bytes_s32_u8_s8_4x16_dotprod(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
-                                          size_t rows, int32_t *acc) {
+                                          size_t rows, const tni_clt_next *next, int32_t *acc) {
+  (void)next;
   for (size_t m = 0; m < rows; m += TILE_M, a += TILE_M * lda, acc += TILE_M * 32) {
     const size_t n = rows - m < TILE_M ? rows - m : TILE_M;
     int32_t take[TILE_M];

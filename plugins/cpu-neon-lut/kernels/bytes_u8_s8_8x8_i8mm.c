@@ -50,7 +50,8 @@ static void tall_tile(const uint8_t *w, size_t quads, const uint8_t *const a[TAL
 #undef ROWS
 
 void tni_arm_bytes_s32_u8_s8_8x8_i8mm(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
-                                      size_t rows, int32_t *acc) {
+                                      size_t rows, const tni_clt_next *next, int32_t *acc) {
+  (void)next;
   static const int32_t nothing[TILE_M] = {0};
   for (size_t m = 0; m < rows; m += TALL, a += TALL * lda, acc += TALL * 32) {
     const size_t n = rows - m < TALL ? rows - m : TALL;

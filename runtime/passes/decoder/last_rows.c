@@ -11,8 +11,9 @@
  *
  * Matches the one output of three axes that is such a product with a matrix; none where there are several, because rows
  * of one kind are counted. Row-wise are element-wise operators whose other operands are constants with nothing but a
- * last axis; a norm is RMSNormalization or LayerNormalization over the last axis. What lies between the Slice and the
- * output has no other readers, and the output is read by nobody.
+ * last axis; a norm is RMSNormalization or LayerNormalization over the last axis. The product may be one of bytes,
+ * tenon.MatMulIntegerToFloat: then its bytes are cut, because the range that they were rounded in is that of all rows.
+ * What lies between the Slice and the output has no other readers, and the output is read by nobody.
  *
  * Keeps: every bit of the rows that are left.
  */
@@ -67,7 +68,7 @@ static tni_node *find_product(const tni_graph *g, tn_id v) {
     tni_node *n = tni_match_rank(g, v, 3) && tni_match_uses(g, v) == 1 ? last_rows_maker(g, v) : NULL;
     uint32_t at = 0;
     if (!n) return NULL;
-    if (n->pub.op == TN_OP_MATMUL)
+    if (n->pub.op == TN_OP_MATMUL || n->pub.op == TN_OP_MATMUL_INTEGER_TO_FLOAT)
       return tni_match_rank(g, n->pub.in[0], 3) && tni_match_rank(g, n->pub.in[1], 2) ? n : NULL;
     if (!is_row_wise(g, n, &at)) return NULL;
     v = n->pub.in[at];

@@ -6,7 +6,8 @@
 enum { OUTPUTS = TNI_CLT_ROWS, QUAD = 4 };
 
 void tni_clt_bytes_s32_u8_s8_1x32_scalar(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
-                                         size_t rows, int32_t *acc) {
+                                         size_t rows, const tni_clt_next *next, int32_t *acc) {
+  (void)next;
   for (size_t m = 0; m < rows; m++, a += lda, acc += 2 * OUTPUTS) {
     memset(acc, 0, 2 * OUTPUTS * sizeof *acc);
     for (size_t q = 0; q < quads; q++)

@@ -97,9 +97,14 @@ typedef struct tni_clt_matmul {
 typedef void (*tni_clt_matmul_fn)(const tni_clt_matmul *m);
 
 /* Sums of bytes: acc[rows][32] = rows of a (uint8, lda apart) times two row blocks of int8 codes (formats/int8.h),
- * `quads` times four of k; modulo 2^32. quads is a multiple of 16; the two blocks may be one. */
+ * `quads` times four of k; modulo 2^32. quads is a multiple of 16; the two blocks may be one. next, or NULL: what will be
+ * read after this call; kernels of many rows may ask for it meanwhile, and read nothing of it. */
+typedef struct tni_clt_next {
+  const uint8_t *p;
+  size_t bytes;
+} tni_clt_next;
 typedef void (*tni_clt_bytes_fn)(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda, size_t rows,
-                                 int32_t *acc);
+                                 const tni_clt_next *next, int32_t *acc);
 
 /* Element-wise kernels (plugins/common/base/chain.h); their errors stand in chain_f32.h. */
 typedef const tni_cm_chain_kernels *(*tni_clt_chain_fn)(void);
@@ -190,7 +195,7 @@ void tni_clt_gemm_f32_q8g128_w4g128_1x16_scalar(const uint8_t *row_block, size_t
 void tni_clt_matmul_f32_f32_f32_1x1_scalar(const tni_clt_matmul *m);
 const tni_cm_chain_kernels *tni_clt_chain_f32_1x1_scalar(void);
 void tni_clt_bytes_s32_u8_s8_1x32_scalar(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
-                                         size_t rows, int32_t *acc);
+                                         size_t rows, const tni_clt_next *next, int32_t *acc);
 
 /* The rows of a table that every backend starts with. */
 #define TNI_CLT_ROW(op, format, group, features, min_m, layout, prefix, name) \

@@ -13,10 +13,10 @@
 enum { TNI_X86_AHEAD = 4096 };
 
 void tni_x86_bytes_s32_u8_s8_2x16_avx2(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
-                                       size_t rows, int32_t *acc);
+                                       size_t rows, const tni_clt_next *next, int32_t *acc);
 void tni_x86_bytes_s32_u8_s8_2x32_avxvnni(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
-                                          size_t rows, int32_t *acc);
+                                          size_t rows, const tni_clt_next *next, int32_t *acc);
 void tni_x86_bytes_s32_u8_s8_12x32_avx512vnni(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
-                                              size_t rows, int32_t *acc);
+                                              size_t rows, const tni_clt_next *next, int32_t *acc);
 
 #endif

@@ -28,10 +28,13 @@
 #define EACH12(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
 #define EACH4(F) F(0) F(1) F(2) F(3)
 
-static void bytes_12x32(const uint8_t *u, const uint8_t *v, size_t quads, const uint8_t *a, size_t lda, int32_t *acc) {
+/* With each 8 of k, `step` bytes of what is read next are asked for: from memory, while these are used from a cache. */
+static void bytes_12x32(const uint8_t *u, const uint8_t *v, size_t quads, const uint8_t *a, size_t lda, int32_t *acc,
+                        const uint8_t *ahead, size_t step) {
   const uint8_t *b0 = a, *b1 = a + 3 * lda, *b2 = b1 + 3 * lda, *b3 = b2 + 3 * lda;
   EACH12(START)
-  for (size_t q = 0; q < quads; q += 2, u += 128, v += 128, b0 += 8, b1 += 8, b2 += 8, b3 += 8) {
+  for (size_t q = 0; q < quads; q += 2, u += 128, v += 128, b0 += 8, b1 += 8, b2 += 8, b3 += 8, ahead += step) {
+    _mm_prefetch((const char *)ahead, _MM_HINT_T0);
     QUAD(0, THREE(0, 1, 2, b0) THREE(3, 4, 5, b1) THREE(6, 7, 8, b2) THREE(9, 10, 11, b3))
     QUAD(1, THREE(0, 1, 2, b0) THREE(3, 4, 5, b1) THREE(6, 7, 8, b2) THREE(9, 10, 11, b3))
   }
@@ -73,9 +76,12 @@ static void bytes_1x32(const uint8_t *u, const uint8_t *v, size_t quads, const u
 }
 
 void tni_x86_bytes_s32_u8_s8_12x32_avx512vnni(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
-                                              size_t rows, int32_t *acc) {
+                                              size_t rows, const tni_clt_next *next, int32_t *acc) {
+  const size_t turns = rows / 12 * (quads / 2), step = next && turns ? (next->bytes + turns - 1) / turns : 0;
+  const uint8_t *ahead = step ? next->p : a;
   size_t m = 0;
-  for (; m + 12 <= rows; m += 12) bytes_12x32(blocks[0], blocks[1], quads, a + m * lda, lda, acc + m * 32);
+  for (; m + 12 <= rows; m += 12, ahead += step * (quads / 2))
+    bytes_12x32(blocks[0], blocks[1], quads, a + m * lda, lda, acc + m * 32, ahead, step);
   for (; m + 4 <= rows; m += 4) bytes_4x32(blocks[0], blocks[1], quads, a + m * lda, lda, acc + m * 32);
   for (; m < rows; m++) bytes_1x32(blocks[0], blocks[1], quads, a + m * lda, acc + m * 32);
 }

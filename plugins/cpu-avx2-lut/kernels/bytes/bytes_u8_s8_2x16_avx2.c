@@ -45,7 +45,8 @@ static void bytes_2x16(const uint8_t *w, size_t quads, const uint8_t *a, size_t 
 }
 
 void tni_x86_bytes_s32_u8_s8_2x16_avx2(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
-                                       size_t rows, int32_t *acc) {
+                                       size_t rows, const tni_clt_next *next, int32_t *acc) {
+  (void)next;
   for (size_t m = 0; m < rows; m += 2)
     for (size_t i = 0; i < 2; i++) bytes_2x16(blocks[i], quads, a + m * lda, lda, m + 1 < rows, acc + m * 32 + i * 16);
 }

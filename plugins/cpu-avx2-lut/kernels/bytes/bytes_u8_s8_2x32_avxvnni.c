@@ -38,7 +38,8 @@ static void bytes_2x32(const uint8_t *u, const uint8_t *v, size_t quads, const u
 }
 
 void tni_x86_bytes_s32_u8_s8_2x32_avxvnni(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
-                                          size_t rows, int32_t *acc) {
+                                          size_t rows, const tni_clt_next *next, int32_t *acc) {
+  (void)next;
   for (size_t m = 0; m < rows; m += 2)
     bytes_2x32(blocks[0], blocks[1], quads, a + m * lda, lda, m + 1 < rows, acc + m * 32);
 }
