@@ -22,6 +22,7 @@ static const struct {
     {PART_MATMUL, "Gemm"},
     {PART_MATMUL, "QLinearGemm"},
     {PART_MATMUL, "MatMulInteger"},
+    {PART_MATMUL, "MatMulIntegerToFloat"},
     {PART_MATMUL, "QLinearMatMul"},
     {PART_MATMUL, "Conv"},
     {PART_MATMUL, "QLinearConv"},
