@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import platform
-import re
 import subprocess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -18,6 +17,7 @@ LINK = ["-shared", "-Wl,-z,now", "-Wl,-z,defs", "-lm", "-pthread"]
 @dataclasses.dataclass
 class Subject:
     name: str
+    file: str  # its name in the manifest
     source: str
     manifest: str
     conform: list  # further arguments of `tenon conform`
@@ -38,12 +38,12 @@ def _skeleton(tenon, work):
     if not os.path.isdir(folder):
         subprocess.run([tenon, "new-plugin", "blank"], cwd=work, check=True, capture_output=True)
     files = [open(os.path.join(folder, "blank." + e), encoding="utf-8").read() for e in ("c", "yaml")]
-    return Subject("skeleton", files[0], re.sub(r"^name: .*", "name: skeleton", files[1], flags=re.M), ["--level", "abi"])
+    return Subject("skeleton", "blank", *files, ["--level", "abi"])
 
 
 def load(tenon, work):
     """Subjects by name."""
-    acme = Subject("acme", _read("examples/vendor-backend/acme.c"),
+    acme = Subject("acme", "acme", _read("examples/vendor-backend/acme.c"),
                    _arch(_read("examples/vendor-backend/acme.yaml.in")), ["--level", "matmul"])
     return {s.name: s for s in (acme, _skeleton(tenon, work))}
 
@@ -64,8 +64,8 @@ class Compiler:
 
     def link(self, subject, folder):
         """Path of the plugin, with its manifest beside it."""
-        so = os.path.join(folder, subject.name + ".so")
+        so = os.path.join(folder, subject.file + ".so")
         done = subprocess.run(self.cc + ["plugin.o", "-o", so] + LINK, cwd=folder, capture_output=True, text=True)
-        with open(os.path.join(folder, subject.name + ".yaml"), "w", encoding="utf-8") as f:
+        with open(os.path.join(folder, subject.file + ".yaml"), "w", encoding="utf-8") as f:
             f.write(subject.manifest)
         return (so, "") if done.returncode == 0 else (None, done.stderr)
