@@ -26,7 +26,7 @@
 
 typedef struct worker_args {
   char *plugin, *cache_dir, *model, *replay, *listing, **options, *profile, *profile_dir, *section;
-  int device, thorough, blind;
+  int device, thorough, blind, seconds;
   long long seed;
 } worker_args;
 
@@ -128,6 +128,7 @@ int main(int argc, const char **argv) {
                           {"listing", 0, OPT_TEXT, &w.listing, "FILE", NULL, NULL, NULL},
                           {"device", 0, OPT_INT, &w.device, "N", "0..", NULL, NULL},
                           {"seed", 0, OPT_LONG, &w.seed, "N", NULL, NULL, NULL},
+                          {"seconds", 0, OPT_INT, &w.seconds, "N", "0..", NULL, NULL},
                           {"thorough", 0, OPT_FLAG, &w.thorough, NULL, NULL, NULL, NULL},
                           {"blind", 0, OPT_FLAG, &w.blind, NULL, NULL, NULL, NULL},
                           OPT_ROWS_END};
@@ -147,7 +148,8 @@ int main(int argc, const char **argv) {
                             .cache_dir = w.cache_dir,
                             .model = w.model,
                             .replay = w.replay,
-                            .thorough = w.thorough != 0};
+                            .thorough = w.thorough != 0,
+                            .seconds = (uint32_t)w.seconds};
   const bool understood = parsed && rest[0] && w.plugin && a && out;
   if (understood) {
     subject.name = name_of(a, w.plugin);

@@ -55,7 +55,8 @@ static bool report_read(const char *text, tni_cf_part *out) {
   for (const char *p = text; *p;) {
     const size_t n = strcspn(p, "\n");
     json_t *o = json_loadb(p, n, 0, NULL);
-    const char *fail = json_string_value(json_object_get(o, "fail")), *note = json_string_value(json_object_get(o, "note"));
+    const char *fail = json_string_value(json_object_get(o, "fail")),
+               *note = json_string_value(json_object_get(o, "note"));
     const json_t *end = json_object_get(o, "end");
     if (fail && !out->text[0]) snprintf(out->text, sizeof out->text, "%s", fail);
     if (fail) out->failed = true;

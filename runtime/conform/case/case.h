@@ -50,6 +50,7 @@ typedef struct tni_cf_subject {
   uint32_t device;                        /* index of the device that is opened */
   const char *cache_dir, *model, *replay; /* or NULL */
   bool thorough;
+  uint32_t seconds; /* that a case which goes on for as long as it may has; 0: it has a number of rounds */
 } tni_cf_subject;
 
 /* One device of the listing. */

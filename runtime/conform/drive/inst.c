@@ -174,7 +174,8 @@ static bool inst_make(tni_cf_inst *i, const tni_cf_inst *of) {
   uint64_t *bytes = calloc(d->info->n_slots + 1, sizeof *bytes);
   bool ok = bytes && make_arrays(i) && measure_all(i, bytes);
   for (uint32_t t = 0; ok && of && t < d->info->n_tasks; t++) i->plan[t] = of->plan[t];
-  for (uint32_t s = 0; ok && s < d->info->n_slots; s++) ok = tni_cf_slot_is_fixed(d->info->slots[s]) || make_slot(i, s, bytes[s]);
+  for (uint32_t s = 0; ok && s < d->info->n_slots; s++)
+    ok = tni_cf_slot_is_fixed(d->info->slots[s]) || make_slot(i, s, bytes[s]);
   for (uint32_t t = 0; ok && t < d->info->n_tasks; t++) ok = bind_task(i, t);
   free(bytes);
   return ok;

@@ -13,9 +13,9 @@
 static bool decoy_make(tni_cf_inst *i, uint32_t t, uint32_t use, const tn_view *right, tni_cf_memory *m, tn_view *v) {
   const tn_task *k = i->d->info->tasks[t];
   const bool scratch = use == k->n_uses;
-  const bool ok = scratch ? tni_cf_memory_scratch(i->d, t, right->bytes, i->scratch_align[t], 0xff, m, i->why,
-                                                  sizeof i->why)
-                          : tni_cf_memory_make(i->d, k->uses[use].slot, right->bytes, 0xff, m, i->why, sizeof i->why);
+  const bool ok =
+      scratch ? tni_cf_memory_scratch(i->d, t, right->bytes, i->scratch_align[t], 0xff, m, i->why, sizeof i->why)
+              : tni_cf_memory_make(i->d, k->uses[use].slot, right->bytes, 0xff, m, i->why, sizeof i->why);
   *v = *right;
   v->ptr = m->view.ptr;
   v->buffer = m->view.buffer;
@@ -57,7 +57,8 @@ bool tni_cf_inst_attach(tni_cf_inst *i, uint32_t t, const tn_view **views) {
 /* --- the CPU's side ---------------------------------------------------------------------------------------------- */
 
 bool tni_cf_inst_look(tni_cf_inst *i, uint32_t slot, uint32_t access, uint8_t **at) {
-  return tni_cf_memory_look(i->d->h, tni_cf_inst_memory(i, slot), access, at) || tni_cf_inst_failed(i, "map", i->d->h->err.message);
+  return tni_cf_memory_look(i->d->h, tni_cf_inst_memory(i, slot), access, at) ||
+         tni_cf_inst_failed(i, "map", i->d->h->err.message);
 }
 
 bool tni_cf_inst_release(tni_cf_inst *i, uint32_t slot) {

@@ -20,7 +20,8 @@ static tn_status task_submit(tni_cf_inst *i, uint32_t t, tn_run *run) {
   tn_status st = tni_cf_inst_submit(&w, 1, run, &k);
   if (st != TN_OK) return st;
   const uint32_t done = tni_cf_ticket_wait(k, WAIT_S);
-  if (done != 1) return tni_cf_inst_failed(i, done ? "done was called twice" : "done was never called", NULL), TN_E_INTERNAL;
+  if (done != 1)
+    return tni_cf_inst_failed(i, done ? "done was called twice" : "done was never called", NULL), TN_E_INTERNAL;
   if (k->st != TN_OK) tni_cf_inst_failed(i, "the item failed", k->message);
   return k->st;
 }
@@ -131,7 +132,8 @@ static bool slot_holds(tni_cf_inst *i, uint32_t s) {
   const tn_slot *slot = i->d->info->slots[s];
   char text[96];
   snprintf(text, sizeof text, "bytes beside slot %u ('%.60s') were written", s, slot->name ? slot->name : "");
-  if (!tni_cf_memory_guards(i->d->h, tni_cf_inst_memory(i, s), tni_cf_slot_is_cpus(i, s))) return tni_cf_inst_failed(i, text, NULL);
+  if (!tni_cf_memory_guards(i->d->h, tni_cf_inst_memory(i, s), tni_cf_slot_is_cpus(i, s)))
+    return tni_cf_inst_failed(i, text, NULL);
   return slot->kind != TN_SLOT_WEIGHT || weights_hold(i, s);
 }
 

@@ -42,7 +42,8 @@ static void on_signal(int sig, siginfo_t *info, void *context) {
     _exit(1);
   }
   if (lent)
-    finding_put((const char *const[]){"'", call ? call : "a thread of the plugin", "' touches what was passed into '", lent,
+    finding_put((const char *const[]){"'", call ? call : "a thread of the plugin", "' touches what was passed into '",
+                                      lent,
                                       "', which is over: what is passed into a call lives for the call, copy what you "
                                       "keep (plugin.h, rule 4)",
                                       NULL});
@@ -61,7 +62,7 @@ void tni_cf_observe_signals(int fd) {
   (void)sigaltstack(&stack, NULL);
   (void)sigaction(SIGTERM, &a, NULL);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they say more */
-  a.sa_flags |= (int)SA_RESETHAND; /* and then what the signal does by itself */
+  a.sa_flags |= (int)SA_RESETHAND;                                  /* and then what the signal does by itself */
   for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) (void)sigaction(fatal[i], &a, NULL);
 #else
   (void)fatal;

@@ -2,7 +2,7 @@
  *
  * Every function of a device, handed on with copies of what is lent for the call.
  */
-#include "runtime/conform/observe/observe.h"
+#include "runtime/conform/observe/layer.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -10,30 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct layer {
-  tn_device pub;
-  tn_device *real;
-  struct layer *next;
-  pthread_mutex_t lock;
-  char wrong[320];
-} layer;
-
 /* Functions that get no device ask for the layer of their process: in a case all layers lie over one plugin's devices,
  * so that any of them has the right functions. */
 static layer *layers;
 static pthread_mutex_t layers_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static layer *any_layer(void) {
+layer *tni_obs_any(void) {
   pthread_mutex_lock(&layers_lock);
   layer *l = layers;
   pthread_mutex_unlock(&layers_lock);
   return l;
 }
 
-static layer *layer_of(tn_device *d) { return (layer *)(void *)d; }
-
-static void layer_wrong(layer *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void layer_wrong(layer *l, const char *fmt, ...) {
+void tni_obs_wrong(layer *l, const char *fmt, ...) {
   va_list ap;
   pthread_mutex_lock(&l->lock);
   va_start(ap, fmt);
@@ -108,14 +97,14 @@ static tn_status obs_lower(tn_device *d, const tn_subgraph *s, tn_program **out,
 
 static const tn_program_info *obs_info(const tn_program *p) {
   const char *before = tni_cf_call_begin("info");
-  const tn_program_info *info = any_layer()->real->info(p);
+  const tn_program_info *info = tni_obs_any()->real->info(p);
   tni_cf_call_over(before);
   return info;
 }
 
 static void obs_release(tn_program *p) {
   const char *before = tni_cf_call_begin("release");
-  any_layer()->real->release(p);
+  tni_obs_any()->real->release(p);
   tni_cf_call_over(before);
 }
 
@@ -131,7 +120,7 @@ static bool is_measured(const tn_program_info *f, tn_id task, uint32_t slot) {
 static const uint64_t UNTOUCHED = UINT64_C(0x5bc0ffee5bc0ffee);
 
 static tn_status obs_measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *out) {
-  layer *y = any_layer();
+  layer *y = tni_obs_any();
   const tn_program_info *f = y->real->info(p);
   const uint32_t n = f && out->slot_bytes && task < f->n_tasks ? f->n_slots : 0;
   tni_cf_loan l;
@@ -148,7 +137,8 @@ static tn_status obs_measure(const tn_program *p, tn_id task, const tn_dims *dim
     if (is_measured(f, task, i))
       theirs[i] = ours[i];
     else if (ours[i] != UNTOUCHED)
-      layer_wrong(y, "measure of task %u writes slot_bytes[%u], which is no TEMP or PRIVATE slot of that task", task, i);
+      tni_obs_wrong(y, "measure of task %u writes slot_bytes[%u], which is no TEMP or PRIVATE slot of that task", task,
+                    i);
   }
   tni_cf_loan_end(&l);
   return st;
@@ -156,9 +146,13 @@ static tn_status obs_measure(const tn_program *p, tn_id task, const tn_dims *dim
 
 static tn_status obs_set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
   tni_cf_loan l;
-  const bool lent = tni_cf_loan_begin(&l, "set", VIEW_BYTES);
+  const size_t params = blob ? blob->n_params * sizeof *blob->params : 0;
+  const bool lent = tni_cf_loan_begin(&l, "set", VIEW_BYTES + sizeof *blob + params);
+  tn_blob *copy =
+      lent && view && blob ? tni_cf_loan_copy(&l, blob, blob->h.size) : NULL; /* on disk, it is read later */
+  if (copy && params) copy->params = tni_cf_loan_copy(&l, blob->params, params);
   const char *before = tni_cf_call_begin("set");
-  const tn_status st = any_layer()->real->set(p, slot, lent ? lend_view(&l, view) : view, blob, err);
+  const tn_status st = tni_obs_any()->real->set(p, slot, lent ? lend_view(&l, view) : view, copy ? copy : blob, err);
   tni_cf_call_over(before);
   tni_cf_loan_end(&l);
   return st;
@@ -170,7 +164,7 @@ static tn_status obs_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_pla
   tni_cf_loan l;
   const bool lent = tni_cf_loan_begin(&l, "bind", dims_bytes(dims));
   const char *before = tni_cf_call_begin("bind");
-  const tn_status st = any_layer()->real->bind(p, task, lent ? lend_dims(&l, dims) : dims, out, err);
+  const tn_status st = tni_obs_any()->real->bind(p, task, lent ? lend_dims(&l, dims) : dims, out, err);
   tni_cf_call_over(before);
   tni_cf_loan_end(&l);
   return st;
@@ -178,17 +172,18 @@ static tn_status obs_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_pla
 
 static void obs_unbind(tn_plan *plan) {
   const char *before = tni_cf_call_begin("unbind");
-  any_layer()->real->unbind(plan);
+  tni_obs_any()->real->unbind(plan);
   tni_cf_call_over(before);
 }
 
 static tn_status obs_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err) {
   tni_cf_loan l;
   const tn_view **list = NULL;
-  if (tni_cf_loan_begin(&l, "args", n * (VIEW_BYTES + sizeof *list))) list = tni_cf_loan_copy(&l, uses, n * sizeof *list);
+  if (tni_cf_loan_begin(&l, "args", n * (VIEW_BYTES + sizeof *list)))
+    list = tni_cf_loan_copy(&l, uses, n * sizeof *list);
   for (uint32_t i = 0; list && i < n; i++) list[i] = lend_view(&l, uses[i]);
   const char *before = tni_cf_call_begin("args");
-  const tn_status st = any_layer()->real->args(plan, list ? list : uses, n, out, err);
+  const tn_status st = tni_obs_any()->real->args(plan, list ? list : uses, n, out, err);
   tni_cf_call_over(before);
   tni_cf_loan_end(&l);
   return st;
@@ -198,7 +193,7 @@ static tn_status obs_args_set(tn_args *a, uint32_t use, const tn_view *view, tn_
   tni_cf_loan l;
   const bool lent = tni_cf_loan_begin(&l, "args_set", VIEW_BYTES);
   const char *before = tni_cf_call_begin("args_set");
-  const tn_status st = any_layer()->real->args_set(a, use, lent ? lend_view(&l, view) : view, err);
+  const tn_status st = tni_obs_any()->real->args_set(a, use, lent ? lend_view(&l, view) : view, err);
   tni_cf_call_over(before);
   tni_cf_loan_end(&l);
   return st;
@@ -206,7 +201,7 @@ static tn_status obs_args_set(tn_args *a, uint32_t use, const tn_view *view, tn_
 
 static void obs_args_free(tn_args *a) {
   const char *before = tni_cf_call_begin("args_free");
-  any_layer()->real->args_free(a);
+  tni_obs_any()->real->args_free(a);
   tni_cf_call_over(before);
 }
 
@@ -214,7 +209,7 @@ static tn_status obs_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error 
   tni_cf_loan l;
   tn_run *copy = tni_cf_loan_begin(&l, "run", run->h.size) ? tni_cf_loan_copy(&l, run, run->h.size) : NULL;
   const char *before = tni_cf_call_begin("run");
-  const tn_status st = any_layer()->real->run(plan, a, copy ? copy : run, err);
+  const tn_status st = tni_obs_any()->real->run(plan, a, copy ? copy : run, err);
   tni_cf_call_over(before);
   tni_cf_loan_end(&l);
   return st;
@@ -242,51 +237,6 @@ static tn_status obs_submit(tn_device *d, uint32_t engine, const tn_item *const 
   return st;
 }
 
-/* --- buffers ----------------------------------------------------------------------------------------------------- */
-
-static tn_status obs_create(tn_device *d, const tn_buffer_req *req, tn_buffer **out, tn_error *err) {
-  tni_cf_loan l;
-  const tn_buffer_req *copy =
-      tni_cf_loan_begin(&l, "create", req->h.size) ? tni_cf_loan_copy(&l, req, req->h.size) : NULL;
-  const char *before = tni_cf_call_begin("create");
-  const tn_status st = layer_of(d)->real->create(layer_of(d)->real, copy ? copy : req, out, err);
-  tni_cf_call_over(before);
-  tni_cf_loan_end(&l);
-  if (st == TN_OK && *out && (*out)->bytes < req->bytes)
-    layer_wrong(layer_of(d), "create gives a buffer of %llu bytes where %llu were asked for",
-                (unsigned long long)(*out)->bytes, (unsigned long long)req->bytes);
-  if (st == TN_OK && *out && (*out)->device != layer_of(d)->real)
-    layer_wrong(layer_of(d), "create gives a buffer whose `device` is not the device that made it");
-  return st;
-}
-
-static tn_status obs_share(tn_buffer *b, uint32_t kind, tn_buffer_req *out, tn_error *err) {
-  const char *before = tni_cf_call_begin("share");
-  const tn_status st = any_layer()->real->share(b, kind, out, err);
-  tni_cf_call_over(before);
-  return st;
-}
-
-static void obs_destroy(tn_buffer *b) {
-  const char *before = tni_cf_call_begin("destroy");
-  any_layer()->real->destroy(b);
-  tni_cf_call_over(before);
-}
-
-static tn_status obs_map(tn_buffer *b, uint64_t offset, uint64_t n, uint32_t access, void **ptr, tn_error *err) {
-  const char *before = tni_cf_call_begin("map");
-  const tn_status st = any_layer()->real->map(b, offset, n, access, ptr, err);
-  tni_cf_call_over(before);
-  return st;
-}
-
-static tn_status obs_unmap(tn_buffer *b, void *ptr, tn_error *err) {
-  const char *before = tni_cf_call_begin("unmap");
-  const tn_status st = any_layer()->real->unmap(b, ptr, err);
-  tni_cf_call_over(before);
-  return st;
-}
-
 /* --- the layer --------------------------------------------------------------------------------------------------- */
 
 tn_device *tni_cf_observe(tn_device *real) {
@@ -309,11 +259,11 @@ tn_device *tni_cf_observe(tn_device *real) {
                        .args_free = obs_args_free,
                        .run = obs_run,
                        .submit = real->submit ? obs_submit : NULL,
-                       .create = real->create ? obs_create : NULL,
-                       .share = real->share ? obs_share : NULL,
-                       .destroy = real->destroy ? obs_destroy : NULL,
-                       .map = real->map ? obs_map : NULL,
-                       .unmap = real->unmap ? obs_unmap : NULL};
+                       .create = real->create ? tni_obs_create : NULL,
+                       .share = real->share ? tni_obs_share : NULL,
+                       .destroy = real->destroy ? tni_obs_destroy : NULL,
+                       .map = real->map ? tni_obs_map : NULL,
+                       .unmap = real->unmap ? tni_obs_unmap : NULL};
   pthread_mutex_lock(&layers_lock);
   l->next = layers;
   layers = l;

@@ -42,8 +42,11 @@ bool tni_cf_judge_session(tni_cf *cf, tn_session *s, bool each, bool may_be_empt
     const json_int_t elements = json_integer_value(json_object_get(t, "elements")),
                      nodes = json_integer_value(json_object_get(t, "nodes"));
     if (nodes && !elements && !may_be_empty)
-      tni_cf_fail(cf, "'%s' computes %lld nodes, and none of its results could be judged: what it writes has to be an OUTPUT "
-                  "slot, or a TEMP slot that names its value (plugin.h, tn_slot)", name, (long long)nodes);
+      tni_cf_fail(
+          cf,
+          "'%s' computes %lld nodes, and none of its results could be judged: what it writes has to be an OUTPUT "
+          "slot, or a TEMP slot that names its value (plugin.h, tn_slot)",
+          name, (long long)nodes);
     else if (!(ratio <= 1))
       tni_cf_fail(cf, "'%s' is %.4g times its bound off: at most %.4g where the largest is %.4g", name, ratio,
                   json_real_value(json_object_get(t, "max_diff")),

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A graph that grows step by step. Private to the room.
+ */
+#ifndef TENON_CONFORM_GENERATE_GROW_H
+#define TENON_CONFORM_GENERATE_GROW_H
+
+#include "runtime/conform/generate/recipe.h"
+
+enum { MOST_VALUES = 20, MOST_RANK = 5, MOST_WIDTH = 640, SYMBOL = -1 };
+
+typedef struct gen_value {
+  tn_id id;
+  uint32_t rank;
+  int64_t dims[MOST_RANK]; /* SYMBOL: S */
+} gen_value;
+
+typedef struct gen_work {
+  const tni_gen_recipe *g;
+  tni_cn_graph *b;
+  tni_cf_rng r;
+  gen_value v[MOST_VALUES];
+  uint32_t n, n_constants;
+} gen_work;
+
+/* The newest values are taken most: chains grow. */
+const gen_value *tni_gen_pick(const gen_work *w, uint32_t n);
+int64_t tni_gen_width_of(const gen_value *v);
+/* Rows of many sizes, down to rows of zeros. TN_NONE: no memory. */
+tn_id tni_gen_constant(gen_work *w, uint32_t rank, int64_t rows, int64_t columns);
+/* A value of the shape of `like` but for its last dim. */
+bool tni_gen_add_value(gen_work *w, const gen_value *like, tn_id id, int64_t width);
+tn_id tni_gen_apply(gen_work *w, const char *domain, const char *op, int64_t version, const tn_id *in, uint32_t n_in,
+                    const tni_raw_attr *attr, uint32_t n_attr);
+tni_raw_attr tni_gen_int_attr(const char *name, int64_t v);
+tni_raw_attr tni_gen_float_attr(const char *name, float v);
+tni_raw_attr tni_gen_ints_attr(const char *name, const int64_t *v, uint64_t n);
+
+/* Steps that are products (products.c). */
+bool tni_gen_add_matmul(gen_work *w, const tni_gen_step *s);
+bool tni_gen_add_gemm(gen_work *w, const tni_gen_step *s);
+bool tni_gen_add_siblings(gen_work *w, const tni_gen_step *s);
+bool tni_gen_add_fused(gen_work *w, const tni_gen_step *s, bool chain);
+bool tni_gen_add_product(gen_work *w, const tni_gen_step *s);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/conform/generate/recipe.h"
+
+#include <string.h>
+
+/* Sizes around what kernels are cut at; primes. */
+static const uint32_t widths[] = {1,  2,  3,  5,  7,  8,  15, 16, 17,  23,  31,  32,  33,  40,  47,
+                                  48, 63, 64, 65, 67, 80, 96, 97, 112, 127, 128, 129, 130, 192, 257};
+enum { N_WIDTHS = sizeof widths / sizeof *widths };
+
+static uint32_t below(tni_cf_rng *r, uint32_t n) { return (uint32_t)(tni_cf_rng_next(r) % n); }
+
+static uint32_t draw_kind(const uint32_t *weights, bool heaviest, tni_cf_rng *r) {
+  uint32_t sum = 0, top = 0;
+  for (uint32_t i = 0; i < TNI_GEN_KINDS; i++) top = weights[i] > top ? weights[i] : top;
+  for (uint32_t i = 0; i < TNI_GEN_KINDS; i++) sum += heaviest && weights[i] < top ? 0 : weights[i];
+  uint32_t at = below(r, sum ? sum : 1), kind = 0;
+  for (; kind + 1 < TNI_GEN_KINDS; kind++) {
+    const uint32_t w = heaviest && weights[kind] < top ? 0 : weights[kind];
+    if (at < w) break;
+    at -= w;
+  }
+  return kind;
+}
+
+static uint32_t draw_rows(tni_cf_rng *r) {
+  const uint32_t how = below(r, 16);
+  return how == 0 ? 0 : how < 3 ? 126 + below(r, 5) : how < 6 ? 1 + below(r, 4) : 1 + below(r, 67);
+}
+
+void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r) {
+  static const uint32_t threads[] = {1, 2, 2, 3, 9, 12};
+  *g = (tni_gen_recipe){.n_steps = 1 + below(r, TNI_GEN_STEPS), .n_runs = 4 + below(r, 3), .rank = 2 + below(r, 4)};
+  if (below(r, 3) == 0) g->rank = 2;
+  for (int i = 0; i < 3; i++) g->batch[i] = 1 + below(r, 3);
+  g->k = widths[below(r, N_WIDTHS)];
+  g->threads = threads[below(r, 6)];
+  for (uint32_t i = 0; i < TNI_GEN_RUNS; i++) g->rows[i] = draw_rows(r);
+  if (below(r, 2)) g->rows[1] = g->rows[0]; /* grow, shrink, the same */
+  g->order = below(r, 2) ? 1 + below(r, 1000000) : 0;
+  g->values = tni_cf_rng_next(r);
+  for (uint32_t i = 0; i < TNI_GEN_STEPS; i++) {
+    tni_gen_step *s = &g->step[i];
+    *s = (tni_gen_step){.kind = draw_kind(weights, i == 0, r), .a = below(r, 4), .b = below(r, 8)};
+    for (uint32_t k = 0; k < 6; k++) s->word[k] = below(r, 1 << 16);
+    if (s->kind <= TNI_GEN_FUSED_CHAIN || s->kind == TNI_GEN_PRODUCT)
+      s->word[0] = below(r, 2) ? 0 : widths[below(r, N_WIDTHS)]; /* 0: square */
+  }
+}
+
+/* --- smaller ------------------------------------------------------------------------------------------------------ */
+
+static void drop_step(tni_gen_recipe *g, uint32_t i) {
+  memmove(&g->step[i], &g->step[i + 1], (g->n_steps - i - 1) * sizeof *g->step);
+  g->n_steps--;
+}
+
+static void drop_run(tni_gen_recipe *g, uint32_t i) {
+  memmove(&g->rows[i], &g->rows[i + 1], (g->n_runs - i - 1) * sizeof *g->rows);
+  g->n_runs--;
+}
+
+/* Half of it, or one less where that is what the failure hangs on. */
+static bool less(uint32_t *v, uint32_t i, uint32_t least) {
+  const uint32_t to[4] = {least, *v / 2 > least ? *v / 2 : least, *v / 4 * 3 > least ? *v / 4 * 3 : least,
+                          *v > least ? *v - 1 : least};
+  if (to[i] >= *v) return false;
+  *v = to[i];
+  return true;
+}
+
+enum { WAYS_OF_SIZE = 4 };
+
+bool tni_gen_smaller(const tni_gen_recipe *g, uint32_t i, tni_gen_recipe *out) {
+  *out = *g;
+  if (i < TNI_GEN_STEPS) return i < g->n_steps && g->n_steps > 1 ? drop_step(out, g->n_steps - 1 - i), true : true;
+  i -= TNI_GEN_STEPS;
+  if (i < TNI_GEN_RUNS) return i < g->n_runs && g->n_runs > 1 ? drop_run(out, g->n_runs - 1 - i), true : true;
+  i -= TNI_GEN_RUNS;
+  if (i < 3) return out->batch[i] = 1, true;
+  i -= 3;
+  if (i == 0) return out->rank = 2, true;
+  if (i == 1) return out->rank = g->rank > 2 ? g->rank - 1 : 2, true;
+  if (i == 2) return out->threads = 1, true;
+  if (i == 3) return out->order = 0, true;
+  i -= 4;
+  if (i < WAYS_OF_SIZE) return (void)less(&out->k, i, 1), true;
+  i -= WAYS_OF_SIZE;
+  if (i < TNI_GEN_RUNS * WAYS_OF_SIZE) return (void)less(&out->rows[i / WAYS_OF_SIZE], i % WAYS_OF_SIZE, 1), true;
+  i -= TNI_GEN_RUNS * WAYS_OF_SIZE;
+  if (i >= TNI_GEN_STEPS * WAYS_OF_SIZE) return false;
+  (void)less(&out->step[i / WAYS_OF_SIZE].word[0], i % WAYS_OF_SIZE, 1);
+  return true;
+}

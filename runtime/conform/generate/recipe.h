@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recipes of graphs. A recipe is a few numbers, any of which make a legal graph and runs of it: so a recipe stays one
+ * when it is made smaller. Private to the room.
+ */
+#ifndef TENON_CONFORM_GENERATE_RECIPE_H
+#define TENON_CONFORM_GENERATE_RECIPE_H
+
+#include "runtime/conform/drive/drive.h"
+
+enum { TNI_GEN_STEPS = 6, TNI_GEN_RUNS = 6 };
+
+/* What a step adds to the graph. */
+enum {
+  TNI_GEN_MATMUL,
+  TNI_GEN_GEMM,
+  TNI_GEN_SIBLINGS,
+  TNI_GEN_FUSED,
+  TNI_GEN_FUSED_CHAIN,
+  TNI_GEN_UNARY,
+  TNI_GEN_BINARY,
+  TNI_GEN_SOFTMAX,
+  TNI_GEN_NORM,
+  TNI_GEN_TRANSPOSE,
+  TNI_GEN_CONCAT,
+  TNI_GEN_REDUCE,
+  TNI_GEN_PRODUCT, /* of two activations */
+  TNI_GEN_KINDS
+};
+
+/* a, b: which of the values so far; word: attributes and sizes. */
+typedef struct tni_gen_step {
+  uint32_t kind, a, b, word[6];
+} tni_gen_step;
+
+typedef struct tni_gen_recipe {
+  uint32_t n_steps, n_runs, rank, batch[3], k; /* of the input: [batch.., S, k] */
+  uint32_t threads, rows[TNI_GEN_RUNS];        /* S of each run */
+  uint32_t order;                              /* 0: tasks in the planned order */
+  uint64_t values;                             /* stream of weights and inputs */
+  tni_gen_step step[TNI_GEN_STEPS];
+} tni_gen_recipe;
+
+/* weights [TNI_GEN_KINDS]: how often each kind is drawn; the first step is one of those with the largest. */
+void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r);
+/* The i-th way to make g smaller; false: there are no more. */
+bool tni_gen_smaller(const tni_gen_recipe *g, uint32_t i, tni_gen_recipe *out);
+/* The graph. False: the kit's own mistake, b->err. */
+bool tni_gen_build(const tni_gen_recipe *g, const tni_cf *cf, tni_cn_graph *b);
+/* "MatMul [2,S,33] x [33,17] -> Relu": the nodes as text, cut at n. */
+void tni_gen_print(const tni_gen_recipe *g, const tni_cn_graph *b, char *text, size_t n);
+
+#endif

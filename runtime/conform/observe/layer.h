@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The layer itself. Private to the room.
+ */
+#ifndef TENON_CONFORM_OBSERVE_LAYER_H
+#define TENON_CONFORM_OBSERVE_LAYER_H
+
+#include <pthread.h>
+
+#include "runtime/conform/observe/observe.h"
+
+typedef struct layer {
+  tn_device pub;
+  tn_device *real;
+  struct layer *next;
+  pthread_mutex_t lock;
+  char wrong[320];
+} layer;
+
+/* Functions that get no device ask for any layer of the process: in a case all lie over devices of one plugin. */
+layer *tni_obs_any(void);
+static inline layer *layer_of(tn_device *d) { return (layer *)(void *)d; }
+/* The first is kept. */
+void tni_obs_wrong(layer *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+tn_status tni_obs_create(tn_device *d, const tn_buffer_req *req, tn_buffer **out, tn_error *err);
+tn_status tni_obs_share(tn_buffer *b, uint32_t kind, tn_buffer_req *out, tn_error *err);
+void tni_obs_destroy(tn_buffer *b);
+tn_status tni_obs_map(tn_buffer *b, uint64_t offset, uint64_t n, uint32_t access, void **ptr, tn_error *err);
+tn_status tni_obs_unmap(tn_buffer *b, void *ptr, tn_error *err);
+
+#endif
