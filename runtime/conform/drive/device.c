@@ -24,10 +24,10 @@ static void *do_piece(void *arg) {
 
 /* Pieces are never smaller than a grain: what is left over joins the last. */
 static void for_threads(int64_t n, int64_t grain, tn_body body, void *arg) {
-  int64_t parts = n / grain < TNI_CF_WORKERS ? n / grain : TNI_CF_WORKERS;
-  pthread_t t[TNI_CF_WORKERS];
-  run_piece p[TNI_CF_WORKERS];
-  bool started[TNI_CF_WORKERS] = {false};
+  int64_t parts = n / grain < TNI_CF_THREADS ? n / grain : TNI_CF_THREADS;
+  pthread_t t[TNI_CF_THREADS];
+  run_piece p[TNI_CF_THREADS];
+  bool started[TNI_CF_THREADS] = {false};
   if (parts < 1) parts = 1;
   for (int64_t i = 0; i < parts; i++) {
     p[i] = (run_piece){body, arg, n * i / parts, n * (i + 1) / parts, (uint32_t)i};
@@ -123,6 +123,7 @@ static tn_status enter_device(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask)
   h->p.host.pub.done = tni_cf_ticket_done;
   h->p.host.pub.flags |= TN_HOST_CHECKED;
   h->p.host.pub.max_workers = TNI_CF_WORKERS;
+  h->p.host.exact = ask && ask->exact;
   atomic_store(&h->p.host.fail_at, ask ? ask->fail_at : 0);
   atomic_store(&h->p.host.fail_from, ask ? ask->fail_from : 0);
   st = tni_cf_plugin_enter(&h->p);

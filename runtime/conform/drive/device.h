@@ -21,10 +21,10 @@
 #include "runtime/place/place.h"
 
 /* How a lent tn_run cuts its work: all are legal, and results must not depend on it. INLINE: one piece. EVEN: as many
- * pieces as workers, on threads. GRAINS: pieces of one grain each, workers in turn, one after the other. BACKWARDS: the
- * same from the end, worker numbers going down. */
+ * pieces as threads, TNI_CF_THREADS. GRAINS: pieces of one grain each, workers in turn, one after the other. BACKWARDS:
+ * the same from the end, worker numbers going down. */
 enum { TNI_CF_INLINE = 0, TNI_CF_EVEN = 1, TNI_CF_GRAINS = 2, TNI_CF_BACKWARDS = 3, TNI_CF_SPLITS = 4 };
-enum { TNI_CF_WORKERS = 4, TNI_CF_MAX_SYMBOLS = 8 };
+enum { TNI_CF_WORKERS = 12, TNI_CF_THREADS = 4, TNI_CF_MAX_SYMBOLS = 8 };
 
 /* Says yes to `cancelled` from poll number `after` on (1: the first). */
 typedef struct tni_cf_brake {
@@ -45,6 +45,7 @@ typedef struct tni_cf_ask {
    * says how. */
   long long fail_at, fail_from;
   bool offline; /* a device that cannot run will do */
+  bool exact;   /* memory without a byte to spare: what fills whole pages lies between pages that may not be touched */
 } tni_cf_ask;
 
 typedef struct tni_cf_host {
@@ -107,10 +108,10 @@ uint32_t tni_cf_drive_slot(const tni_cf_drive *d, tn_id v);
 /* Memory of one use. */
 typedef struct tni_cf_memory {
   tni_cf_block host;
-  tn_buffer *buffer; /* NULL: host memory */
-  uint64_t bytes, offset;
-  uint8_t fill;    /* of the guards */
-  uint8_t *mapped; /* first byte of the buffer while the CPU looks at it */
+  tn_buffer *buffer;             /* NULL: host memory */
+  uint64_t bytes, offset, strip; /* strip: of guards behind it in its buffer */
+  uint8_t fill;                  /* of the guards */
+  uint8_t *mapped;               /* first byte of the buffer while the CPU looks at it */
   tn_view view;
   int64_t dims[TN_MAX_RANK], strides[TN_MAX_RANK];
 } tni_cf_memory;
@@ -158,10 +159,10 @@ bool tni_cf_inst_guards(tni_cf_inst *i);
 bool tni_cf_inst_fill(tni_cf_inst *i, uint8_t with);
 /* One task of it; what scratch and outputs hold is not touched before. */
 tn_status tni_cf_inst_task(tni_cf_inst *i, uint32_t task, uint32_t split);
-/* One submission of n tasks, up to TNI_CF_MAX_ITEMS, of one engine, of different instances. Each has its ticket
+/* One submission of n tasks, up to TNI_CF_MAX_ITEMS, of one engine. Each has its ticket
  * (drive_ticket.h), to be waited for where the status is OK. run: for engines that block. The items are gone when it
  * comes back. w[0].i has why. */
-enum { TNI_CF_MAX_ITEMS = 4 };
+enum { TNI_CF_MAX_ITEMS = 64 };
 typedef struct tni_cf_work {
   tni_cf_inst *i;
   uint32_t task;

@@ -105,6 +105,9 @@ bool tni_cf_graph_random(tni_cn_graph *b, uint32_t n, tni_cf_rng *r) {
 static const tni_cf_graph_row graph_rows[] = {
     {"matmul/2d", MM, OP("MatMul", 13, "x[S,64] w[64,48]", "")},
     {"matmul/3d", 0, OP("MatMul", 13, "x[1,S,64] w[64,48]", "")},
+    {"matmul/vector", 0, OP("MatMul", 13, "x[64] w[64,48]", "")},
+    {"matmul/batch", 0, OP("MatMul", 13, "x[3,S,64] w[64,64]", "")},
+    {"matmul/4d", 0, OP("MatMul", 13, "x[2,3,S,40] w[40,24]", "")},
     {"matmul/large", 0, OP("MatMul", 13, "x[S,256] w[256,192]", "")},
     {"matmul/odd", 0, OP("MatMul", 13, "x[S,129] w[129,33]", "")},
     {"matmul/activations", 0, OP("MatMul", 13, "x[2,S,32] x[2,32,24]", "")},

@@ -23,7 +23,25 @@ static tn_status task_submit(tni_cf_inst *i, uint32_t t, tn_run *run) {
   if (done != 1)
     return tni_cf_inst_failed(i, done ? "done was called twice" : "done was never called", NULL), TN_E_INTERNAL;
   if (k->st != TN_OK) tni_cf_inst_failed(i, "the item failed", k->message);
+  if (k->st == TN_OK && k->unfinished)
+    return tni_cf_inst_failed(i, "when done came, the results were not there yet", NULL), TN_E_INTERNAL;
   return k->st;
+}
+
+/* Results in buffers that the CPU sees all the time are looked at when done comes. */
+static void look_at_results(tni_cf_inst *i, uint32_t t, struct tni_cf_ticket *k) {
+  const tn_task *task = i->d->info->tasks[t];
+  uint32_t n = 0;
+  for (uint32_t u = 0; u < task->n_uses && n < sizeof k->look / sizeof *k->look; u++) {
+    tni_cf_memory *m = tni_cf_inst_memory(i, task->uses[u].slot);
+    const uint32_t kind = i->d->info->slots[task->uses[u].slot]->kind;
+    uint8_t *at;
+    if (!(task->uses[u].access & TN_WRITE) || kind != TN_SLOT_OUTPUT) continue;
+    if (!m->buffer || !(m->buffer->flags & TN_BUF_COHERENT) || !m->bytes) continue;
+    if (!tni_cf_memory_look(i->d->h, m, TN_READ | TN_WRITE, &at)) continue;
+    k->look[n].p = at;
+    k->look[n++].n = m->bytes;
+  }
 }
 
 /* Items are gone when submit comes back: they are filled with something else then. */
@@ -35,6 +53,7 @@ tn_status tni_cf_inst_submit(const tni_cf_work *w, uint32_t n, tn_run *run, stru
   const uint32_t engine = i->d->info->tasks[w[0].task]->engine;
   for (uint32_t k = 0; k < n; k++) {
     tickets[k] = tni_cf_ticket_take(h);
+    look_at_results(w[k].i, w[k].task, tickets[k]);
     item[k] = (tn_item){.h = TN_HDR(tn_item),
                         .plan = w[k].i->plan[w[k].task],
                         .args = w[k].i->args[w[k].task],

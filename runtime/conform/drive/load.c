@@ -4,7 +4,9 @@
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "runtime/host/host.h"
 #include "runtime/plugin/plugin.h"
@@ -13,6 +15,40 @@ static tni_cf_services *services_of(tn_host_ctx *ctx) { return (tni_cf_services 
 
 /* --- services: the runtime's, counted ---------------------------------------------------------------------------- */
 
+/* A block between two pages that may not be touched. */
+struct tni_cf_exact {
+  struct tni_cf_exact *next;
+  uint8_t *map;
+  size_t bytes;
+};
+
+enum { PAGE = 4096 };
+
+static void *exact_alloc(tni_cf_services *h, size_t bytes) {
+  struct tni_cf_exact *b = malloc(sizeof *b);
+  uint8_t *map =
+      b ? mmap(NULL, bytes + 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+  if (map == MAP_FAILED) return free(b), NULL;
+  (void)mprotect(map, PAGE, PROT_NONE);
+  (void)mprotect(map + PAGE + bytes, PAGE, PROT_NONE);
+  pthread_mutex_lock(&h->lock);
+  *b = (struct tni_cf_exact){.next = h->exacts, .map = map, .bytes = bytes + 2 * PAGE};
+  h->exacts = b;
+  pthread_mutex_unlock(&h->lock);
+  return map + PAGE;
+}
+
+static bool exact_free(tni_cf_services *h, const void *p) {
+  struct tni_cf_exact *found = NULL;
+  pthread_mutex_lock(&h->lock);
+  for (struct tni_cf_exact **at = &h->exacts; *at && !found; at = found ? at : &(*at)->next)
+    if ((*at)->map + PAGE == p) found = *at, *at = found->next;
+  pthread_mutex_unlock(&h->lock);
+  if (found) (void)munmap(found->map, found->bytes);
+  free(found);
+  return found != NULL;
+}
+
 static void *cf_alloc(tn_host_ctx *ctx, size_t bytes, size_t align, uint32_t tag) {
   tni_cf_services *h = services_of(ctx);
   const long long n = atomic_fetch_add(&h->total, 1) + 1, from = atomic_load(&h->fail_from);
@@ -20,13 +56,15 @@ static void *cf_alloc(tn_host_ctx *ctx, size_t bytes, size_t align, uint32_t tag
     atomic_fetch_add(&h->failed, 1);
     return NULL;
   }
-  void *p = h->base->alloc(h->base->ctx, bytes, align, tag);
+  void *p = h->exact && bytes && bytes % PAGE == 0 && align <= PAGE ? exact_alloc(h, bytes)
+                                                                    : h->base->alloc(h->base->ctx, bytes, align, tag);
   if (p) memset(p, 0xa5, bytes); /* nobody relies on what new memory holds */
   if (p) atomic_fetch_add(&h->live, 1);
   return p;
 }
 static void cf_free(tn_host_ctx *ctx, void *p) {
   if (p) atomic_fetch_sub(&services_of(ctx)->live, 1);
+  if (services_of(ctx)->exacts && exact_free(services_of(ctx), p)) return;
   services_of(ctx)->base->free(services_of(ctx)->base->ctx, p);
 }
 static void cf_log(tn_host_ctx *ctx, uint32_t level, const char *text) {
@@ -103,6 +141,7 @@ static void to_stderr(void *user, uint32_t level, const char *text) {
 
 tn_status tni_cf_plugin_init(tni_cf_plugin *p, const tni_cf_subject *s) {
   memset(p, 0, sizeof *p);
+  pthread_mutex_init(&p->host.lock, NULL);
   tni_error_init(&p->err);
   p->step = "load";
   char folder[4096];
@@ -114,7 +153,7 @@ tn_status tni_cf_plugin_init(tni_cf_plugin *p, const tni_cf_subject *s) {
                                .folder = slash ? folder : NULL,
                                .cache_dir = s->cache_dir,
                                .log = {.fn = to_stderr, .level = TN_LOG_WARN},
-                               .max_workers = 4,
+                               .max_workers = 12,
                                .allow_shared_writable = true};
   if (st == TN_OK) st = tni_services_create(&o, &p->host.services, &p->err);
   if (st != TN_OK) return st;

@@ -9,6 +9,7 @@
 #ifndef TENON_CONFORM_DRIVE_LOAD_H
 #define TENON_CONFORM_DRIVE_LOAD_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "runtime/conform/case/case.h"
@@ -20,12 +21,15 @@ enum { TNI_CF_MAX_DEVICES = 16 };
 typedef struct tni_cf_services {
   tn_host pub; /* what the plugin gets: may be changed before entry (size, versions, NULL functions) */
   tn_host_ctx *services;
-  const tn_host *base;              /* of the services */
-  atomic_llong live, total;         /* blocks out now; allocations so far */
-  atomic_llong fail_at;             /* the allocation of that number (1: the first) fails, once; 0: none */
-  atomic_llong fail_from;           /* every allocation from that number on fails; 0: none */
-  atomic_int failed;                /* how many did */
-  atomic_int cancel;                /* what cancelled answers */
+  const tn_host *base;      /* of the services */
+  atomic_llong live, total; /* blocks out now; allocations so far */
+  atomic_llong fail_at;     /* the allocation of that number (1: the first) fails, once; 0: none */
+  atomic_llong fail_from;   /* every allocation from that number on fails; 0: none */
+  atomic_int failed;        /* how many did */
+  atomic_int cancel;        /* what cancelled answers */
+  bool exact;               /* blocks that fill whole pages lie between pages that may not be touched */
+  pthread_mutex_t lock;
+  struct tni_cf_exact *exacts;      /* those that are out */
   atomic_llong polls, cancel_after; /* cancelled: asked so often; yes from that poll on; 0: as `cancel` says */
 } tni_cf_services;
 

@@ -35,9 +35,11 @@ static uint64_t odd_offset(const tni_cf_drive *d, uint64_t align) {
 }
 
 static bool make_buffer(tni_cf_drive *d, const lie *how, uint64_t bytes, tni_cf_memory *m) {
-  m->offset = odd_offset(d, how->align);
+  const bool exact = d->h->p.host.exact;
+  m->offset = exact ? 0 : odd_offset(d, how->align);
+  m->strip = exact ? 0 : STRIP;
   const tn_buffer_req req = {.h = TN_HDR(tn_buffer_req),
-                             .bytes = m->offset + bytes + STRIP,
+                             .bytes = m->offset + bytes + m->strip,
                              .fd = -1,
                              .kind = TN_MEM_NEW,
                              .usage = how->usage,
@@ -46,7 +48,7 @@ static bool make_buffer(tni_cf_drive *d, const lie *how, uint64_t bytes, tni_cf_
   uint8_t *at;
   if (d->h->device->create(d->h->device, &req, &m->buffer, &d->h->err) != TN_OK || !m->buffer) return false;
   if (!tni_cf_memory_look(d->h, m, TN_WRITE, &at)) return false;
-  memset(at - m->offset, m->fill, m->offset + bytes + STRIP);
+  memset(at - m->offset, m->fill, m->offset + bytes + m->strip);
   m->view.buffer = m->buffer;
   m->view.offset = m->offset;
   if (how->cpu) m->view.ptr = at;
@@ -63,7 +65,7 @@ static bool memory_make(tni_cf_drive *d, const lie *how, uint64_t bytes, uint8_t
     return false;
   }
   const uint64_t align = larger_of(how->align, larger_of(d->h->caps->align, 64));
-  if (tni_cf_block_make(&m->host, bytes, align < PAGE ? align : PAGE, fill, false)) {
+  if (tni_cf_block_make(&m->host, bytes, align < PAGE ? align : PAGE, fill, d->h->p.host.exact)) {
     m->view.ptr = m->host.p;
     return true;
   }
@@ -102,7 +104,7 @@ bool tni_cf_memory_look(tni_cf_host *h, tni_cf_memory *m, uint32_t access, uint8
   void *p = NULL;
   if (!m->buffer) return *at = m->host.p, true;
   if (!m->mapped) {
-    if (h->device->map(m->buffer, 0, m->offset + m->bytes + STRIP, access, &p, &h->err) != TN_OK || !p) return false;
+    if (h->device->map(m->buffer, 0, m->offset + m->bytes + m->strip, access, &p, &h->err) != TN_OK || !p) return false;
     m->mapped = p;
   }
   *at = m->mapped + m->offset;
@@ -121,6 +123,6 @@ bool tni_cf_memory_guards(tni_cf_host *h, tni_cf_memory *m, bool keep) {
   uint8_t *at;
   bool ok = tni_cf_memory_look(h, m, TN_READ, &at);
   for (uint64_t i = 0; ok && i < m->offset; i++) ok = at[-(int64_t)i - 1] == m->fill;
-  for (uint64_t i = 0; ok && i < STRIP; i++) ok = at[m->bytes + i] == m->fill;
+  for (uint64_t i = 0; ok && i < m->strip; i++) ok = at[m->bytes + i] == m->fill;
   return tni_cf_memory_release(h, m, keep) && ok;
 }

@@ -26,10 +26,11 @@ bool tni_cf_block_make(tni_cf_block *b, size_t bytes, size_t align, uint8_t fill
     munmap(map, total);
     return false;
   }
+  if (tight && body % page == 0 && total > body + page) (void)mprotect(map, total - page - body, PROT_NONE);
   b->map = map;
   b->map_bytes = total;
   b->p = map + total - page - body;
-  b->before = (size_t)(b->p - map);
+  b->before = tight && body % page == 0 ? 0 : (size_t)(b->p - map);
   b->after = body - bytes;
   return true;
 }
@@ -41,7 +42,8 @@ static bool all_bytes_are(const uint8_t *p, size_t n, uint8_t fill) {
 }
 
 bool tni_cf_block_holds(const tni_cf_block *b) {
-  return !b->map || (all_bytes_are(b->map, b->before, b->fill) && all_bytes_are(b->p + b->bytes, b->after, b->fill));
+  return !b->map ||
+         (all_bytes_are(b->p - b->before, b->before, b->fill) && all_bytes_are(b->p + b->bytes, b->after, b->fill));
 }
 
 void tni_cf_block_finish(tni_cf_block *b) {

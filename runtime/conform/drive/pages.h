@@ -18,7 +18,8 @@ typedef struct tni_cf_block {
 } tni_cf_block;
 
 /* align: a power of two up to a page. tight: nothing lies between the last byte, rounded up to align, and the page that
- * may not be touched. The content is the fill. False without memory. */
+ * may not be touched; where it fills whole pages, the page before it may not be touched either. The content is the
+ * fill. False without memory. */
 bool tni_cf_block_make(tni_cf_block *b, size_t bytes, size_t align, uint8_t fill, bool tight);
 bool tni_cf_block_holds(const tni_cf_block *b);
 void tni_cf_block_finish(tni_cf_block *b);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { RING = 256 };
@@ -36,6 +37,14 @@ void tni_cf_tickets_finish(tni_cf *cf, tni_cf_host *h) {
   if (h->answered_wrong[0]) tni_cf_fail(cf, "%s", h->answered_wrong);
 }
 
+/* FNV-1a of the results as they are. */
+static uint64_t results_now(const struct tni_cf_ticket *k) {
+  uint64_t h = UINT64_C(0xcbf29ce484222325);
+  for (size_t i = 0; i < sizeof k->look / sizeof *k->look; i++)
+    for (uint64_t b = 0; b < k->look[i].n; b++) h = (h ^ k->look[i].p[b]) * UINT64_C(0x100000001b3);
+  return h;
+}
+
 struct tni_cf_ticket *tni_cf_ticket_take(tni_cf_host *h) {
   struct tni_cf_ticket *k = &h->tickets[__atomic_fetch_add(&h->next_ticket, 1, __ATOMIC_RELAXED) % RING];
   pthread_mutex_lock(&k->lock);
@@ -48,6 +57,8 @@ struct tni_cf_ticket *tni_cf_ticket_take(tni_cf_host *h) {
   k->by = pthread_self();
   k->st = TN_OK;
   k->message[0] = '\0';
+  memset(k->look, 0, sizeof k->look);
+  k->unfinished = false;
   pthread_mutex_unlock(&k->lock);
   return k;
 }
@@ -67,6 +78,7 @@ uint32_t tni_cf_ticket_wait(struct tni_cf_ticket *k, uint32_t seconds) {
   pthread_mutex_lock(&k->lock);
   while (!k->done && rc == 0) rc = pthread_cond_timedwait(&k->cond, &k->lock, &until);
   const uint32_t done = k->done;
+  if (done) k->unfinished = results_now(k) != k->seen;
   pthread_mutex_unlock(&k->lock);
   return done;
 }
@@ -77,6 +89,7 @@ void tni_cf_ticket_done(tn_ticket *t, tn_status st, const tn_times *times, const
   const struct timespec nap = {0, (long)k->nap_us * 1000};
   if (!k->done++) {
     k->st = st;
+    k->seen = results_now(k);
     k->early = k->inside;
     k->foreign = !pthread_equal(k->by, pthread_self());
     if (times) k->times = *times;

@@ -18,6 +18,12 @@ struct tni_cf_ticket {
   uint32_t nap_us;     /* the host's `done` takes so long */
   bool used, inside;   /* inside: submit has not come back yet */
   bool early, foreign; /* answered inside submit; on another thread than submit's */
+  struct {
+    const uint8_t *p;
+    uint64_t n;
+  } look[4];       /* results that the CPU sees all the time */
+  uint64_t seen;   /* what they were when done came */
+  bool unfinished; /* and were something else afterwards */
   pthread_t by;
   tn_status st;
   tn_times times;

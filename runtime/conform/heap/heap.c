@@ -2,9 +2,14 @@
 #include "runtime/conform/heap/heap.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -29,13 +34,66 @@ long tni_cf_heap_watch(bool on) {
 
 bool tni_cf_heap_counts(void) { return WATCHED; }
 
+static uintptr_t followed_from, followed_to;
+static atomic_long n_mappings;
+
+/* --- blocks that are followed: a table with open addressing ------------------------------------------------------- */
+
+enum { SLOTS = 1 << 16 };
+static uintptr_t slots[SLOTS]; /* 0: free; 1: was taken */
+static long n_slots;
+static atomic_flag slots_lock = ATOMIC_FLAG_INIT;
+
+static bool is_followed(const void *caller) { return (uintptr_t)caller - followed_from < followed_to - followed_from; }
+
+static uint32_t slot_of(uintptr_t p) { return (uint32_t)(p >> 4) * 2654435761u % SLOTS; }
+
+static void lock_slots(void) {
+  while (atomic_flag_test_and_set(&slots_lock)) sched_yield();
+}
+
+static void block_add(void *p, const void *caller) {
+  if (!p || !is_followed(caller)) return;
+  lock_slots();
+  uint32_t i = slot_of((uintptr_t)p);
+  while (slots[i] > 1 && n_slots < SLOTS / 2) i = (i + 1) % SLOTS;
+  if (slots[i] <= 1) slots[i] = (uintptr_t)p, n_slots++;
+  atomic_flag_clear(&slots_lock);
+}
+
+static bool block_drop(const void *p) {
+  bool found = false;
+  if (!p || !n_slots) return false;
+  lock_slots();
+  uint32_t i = slot_of((uintptr_t)p);
+  for (uint32_t k = 0; slots[i] && slots[i] != (uintptr_t)p && k < SLOTS; k++) i = (i + 1) % SLOTS;
+  if (slots[i] == (uintptr_t)p) slots[i] = 1, n_slots--, found = true;
+  atomic_flag_clear(&slots_lock);
+  return found;
+}
+
+void tni_cf_heap_follow(uintptr_t from, uintptr_t to) {
+  followed_from = from;
+  followed_to = to;
+}
+
+long tni_cf_heap_followed(long *mappings) {
+  *mappings = atomic_load(&n_mappings);
+  lock_slots();
+  const long n = n_slots;
+  atomic_flag_clear(&slots_lock);
+  return n;
+}
+
 #if WATCHED
 #define EXPORT __attribute__((visibility("default")))
+#define CALLER __builtin_return_address(0)
 
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t m);
 void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t a, size_t n);
+void __libc_free(void *p);
 
 EXPORT void *malloc(size_t n);
 EXPORT void *calloc(size_t n, size_t m);
@@ -43,35 +101,55 @@ EXPORT void *realloc(void *p, size_t n);
 EXPORT void *aligned_alloc(size_t a, size_t n);
 EXPORT void *memalign(size_t a, size_t n);
 EXPORT int posix_memalign(void **out, size_t a, size_t n);
+EXPORT void free(void *p);
 
-static void heap_count(void) {
+static void *counted_block(void *p, const void *caller) {
   if (watching) counted++;
+  if (followed_from) block_add(p, caller);
+  return p;
 }
 
-void *malloc(size_t n) {
-  heap_count();
-  return __libc_malloc(n);
-}
-void *calloc(size_t n, size_t m) {
-  heap_count();
-  return __libc_calloc(n, m);
-}
+void *malloc(size_t n) { return counted_block(__libc_malloc(n), CALLER); }
+void *calloc(size_t n, size_t m) { return counted_block(__libc_calloc(n, m), CALLER); }
 void *realloc(void *p, size_t n) {
-  heap_count();
-  return __libc_realloc(p, n);
+  const bool theirs = followed_from && block_drop(p);
+  void *q = __libc_realloc(p, n);
+  return counted_block(q, theirs ? (void *)followed_from : CALLER);
 }
-void *aligned_alloc(size_t a, size_t n) {
-  heap_count();
-  return __libc_memalign(a, n);
-}
-void *memalign(size_t a, size_t n) {
-  heap_count();
-  return __libc_memalign(a, n);
-}
+void *aligned_alloc(size_t a, size_t n) { return counted_block(__libc_memalign(a, n), CALLER); }
+void *memalign(size_t a, size_t n) { return counted_block(__libc_memalign(a, n), CALLER); }
 int posix_memalign(void **out, size_t a, size_t n) {
-  heap_count();
-  void *p = __libc_memalign(a, n);
+  void *p = counted_block(__libc_memalign(a, n), CALLER);
   if (p) *out = p;
   return p ? 0 : ENOMEM;
+}
+void free(void *p) {
+  if (followed_from) (void)block_drop(p);
+  __libc_free(p);
+}
+
+/* --- mappings: glibc's own calls of mmap do not come here --------------------------------------------------------- */
+
+/* Two names of one function; headers may turn the one into the other. */
+EXPORT void *map_pages(void *at, size_t n, int prot, int flags, int fd, off_t offset) __asm__("mmap");
+EXPORT void *map_pages64(void *at, size_t n, int prot, int flags, int fd, off_t offset) __asm__("mmap64");
+EXPORT int munmap(void *at, size_t n);
+
+static void *mapped(void *at, size_t n, int prot, int flags, int fd, off_t offset, const void *caller) {
+  void *p = (void *)syscall(SYS_mmap, at, n, prot, flags, fd, offset);
+  if (p != MAP_FAILED && followed_from && is_followed(caller)) n_mappings++;
+  return p;
+}
+
+void *map_pages(void *at, size_t n, int prot, int flags, int fd, off_t offset) {
+  return mapped(at, n, prot, flags, fd, offset, CALLER);
+}
+void *map_pages64(void *at, size_t n, int prot, int flags, int fd, off_t offset) {
+  return mapped(at, n, prot, flags, fd, offset, CALLER);
+}
+int munmap(void *at, size_t n) {
+  const int rc = (int)syscall(SYS_munmap, at, n);
+  if (rc == 0 && followed_from && is_followed(CALLER)) n_mappings--;
+  return rc;
 }
 #endif

@@ -10,7 +10,7 @@
 #include "runtime/conform/drive/drive.h"
 #include "runtime/conform/life/engine.h"
 
-enum { ROWS = 5, WAIT_S = 10, ROUNDS = 12, LINGER_MS = 40 };
+enum { ROWS = 5, WAIT_S = 10, ROUNDS = 12, LINGER_MS = 40, AT_ONCE = 4 };
 
 static const tni_cf_claimed *engine_claimed(const tni_cf_listing *l, uint32_t *at) {
   while (*at < l->n_claimed)
@@ -58,8 +58,8 @@ static bool outputs_same(const tni_cf_rig *rig, void *const *as) {
 /* Instances of one program that are submitted together, and what each gives alone. */
 typedef struct engine_bench {
   tni_cf_host h;
-  tni_cf_rig rig[TNI_CF_MAX_ITEMS];
-  void *kept[TNI_CF_MAX_ITEMS][TNI_CN_MAX_OUT];
+  tni_cf_rig rig[AT_ONCE];
+  void *kept[AT_ONCE][TNI_CN_MAX_OUT];
   uint32_t n, items, early, foreign;
 } engine_bench;
 
@@ -73,6 +73,7 @@ static bool is_answered(tni_cf *cf, struct tni_cf_ticket *k, bool blocking, cons
     tni_cf_fail(cf, n ? "%s: done was called %u times for one item" : "%s: done was called %u times in 10 s", how, n);
   if (n && k->st != TN_OK) tni_cf_fail(cf, "%s: an item failed (%s): %s", how, tni_status_name(k->st), k->message);
   if (n && k->times.start > k->times.end) tni_cf_fail(cf, "%s: an item ends before it starts", how);
+  if (n && k->unfinished) tni_cf_fail(cf, "%s: when done came, the results were not there yet", how);
   b->items++;
   b->early += n && k->early;
   b->foreign += n && k->foreign;
@@ -82,8 +83,8 @@ static bool is_answered(tni_cf *cf, struct tni_cf_ticket *k, bool blocking, cons
 /* One step of the first n instances at once: what runs on engines in one submission of n items. */
 static bool bench_step(tni_cf *cf, engine_bench *b, uint32_t n, const char *how) {
   const tn_program_info *f = b->rig[0].d.info;
-  struct tni_cf_ticket *tickets[TNI_CF_MAX_ITEMS];
-  tni_cf_work w[TNI_CF_MAX_ITEMS];
+  struct tni_cf_ticket *tickets[AT_ONCE];
+  tni_cf_work w[AT_ONCE];
   bool ok = true;
   for (uint32_t t = 0; ok && t < f->n_tasks; t++) {
     const uint32_t engine = f->tasks[t]->engine;
@@ -121,7 +122,7 @@ static void round_of(tni_cf *cf, engine_bench *b, uint32_t n, const char *how) {
 }
 
 static uint32_t depth_of(const tni_cf_host *h, const tn_program_info *f) {
-  uint32_t n = TNI_CF_MAX_ITEMS;
+  uint32_t n = AT_ONCE;
   for (uint32_t t = 0; t < f->n_tasks; t++) {
     const uint32_t e = f->tasks[t]->engine;
     if (e && e <= h->caps->n_engines && h->caps->engines[e - 1]->depth < n) n = h->caps->engines[e - 1]->depth;

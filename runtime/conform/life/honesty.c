@@ -368,5 +368,6 @@ void tni_cf_honesty_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
     snprintf(name, sizeof name, "honesty/runs/%s", c->graph);
     add(ctx, &(tni_cf_case){name, TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, check_runs, c, 0});
   }
+  tni_cf_honesty_reason_cases(l, add, ctx);
   tni_cf_model_cases(l, add, ctx);
 }

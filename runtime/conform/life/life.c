@@ -408,5 +408,7 @@ void tni_cf_life_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
       {"life/all-devices", TNI_CF_LEVEL_ALL, 0, all_devices, NULL, 0},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) add(ctx, &cases[i]);
+  tni_cf_life_slope_cases(l, add, ctx);
   tni_cf_life_engine_cases(l, add, ctx);
+  tni_cf_life_item_cases(l, add, ctx);
 }

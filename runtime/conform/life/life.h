@@ -9,6 +9,10 @@
 
 void tni_cf_life_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cf_honesty_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
+/* Parts of memory and honesty, which these families add themselves: exact.c, refusals.c, reasons.c. */
+void tni_cf_memory_exact_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
+void tni_cf_memory_refusal_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
+void tni_cf_honesty_reason_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cf_memory_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cf_levels_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 /* A case that `tenon verify --each-node` saved. */

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory without a byte to spare: every slot fills whole pages, and the pages before and after it may not be touched.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/conform/drive/drive.h"
+#include "runtime/conform/life/life.h"
+
+enum { PAGE = 4096, K = 64, ROWS = 16, MOST_N = 4096 };
+
+/* A width at which the packed weight fills pages; 0: there is none. */
+static int64_t exact_width(const tni_cf_host *h, const tni_cf_claimed *c) {
+  const tn_format *f = NULL;
+  for (uint32_t i = 0; c->format && i < h->p.plugin->n_formats; i++)
+    if (!strcmp(h->p.plugin->formats[i]->name, c->format)) f = h->p.plugin->formats[i];
+  for (int64_t N = 64; N <= MOST_N; N += 64) {
+    tn_pack_size size = {.bytes = (uint64_t)(N * K * 4)};
+    if (f && f->size(f, N, K, c->params, c->n_params, &size) != TN_OK) return 0;
+    if (size.bytes % PAGE == 0) return N;
+  }
+  return 0;
+}
+
+static bool exact_graph(tni_cn_graph *b, int64_t N, tni_cf_rng *r) {
+  char inputs[64];
+  snprintf(inputs, sizeof inputs, "x[S,%d] w[%d,%lld]", K, K, (long long)N);
+  const tni_cn_spec s = {
+      .op = "MatMul", .inputs = inputs, .attrs = "", .version = 13, .dtype = TN_DT_F32, .n_out = 1, .scale = 0.25f};
+  const tni_cf_graph_row row = {.name = "exact", .spec = s};
+  return tni_cf_graph_make(&row, b, r);
+}
+
+static void ask_exact(tni_cf *cf, const void *arg) {
+  const tni_cf_claimed *c = arg;
+  tni_cf_rng r = tni_cf_rng_of(cf, 1);
+  tni_cf_rig rig;
+  tni_cf_host h;
+  if (!tni_cf_host_open(cf, &h, &(tni_cf_ask){.exact = true})) return;
+  const int64_t N = exact_width(&h, c);
+  memset(&rig, 0, sizeof rig);
+  if (!N)
+    tni_cf_skip(cf, "no packed weight of this format fills whole pages");
+  else if (!exact_graph(&rig.b, N, &r))
+    tni_cf_fail(cf, "the kit's own graph: %s", rig.b.err.message);
+  else if (!tni_cf_rig_claim_made(&rig, &h, c->phase))
+    tni_cf_skip(cf, "not claimed: %s", rig.why);
+  else if (!tni_cf_rig_prepare(&rig, ROWS, &r) || !tni_cf_rig_run(&rig, 0xff, TNI_CF_EVEN))
+    tni_cf_fail(cf, "%s", rig.why);
+  else
+    tni_cf_note(cf, "[%lld,%d] x [%d,%lld]", (long long)rig.sym[0], K, K, (long long)N);
+  tni_cf_rig_finish(&rig);
+  tni_cf_host_close(cf, &h);
+}
+
+void tni_cf_memory_exact_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
+  for (uint32_t i = 0; i < l->n_claimed; i++) {
+    const tni_cf_claimed *c = &l->claimed[i];
+    if (c->verdict != TN_YES || strcmp(c->graph, "matmul/2d") != 0) continue;
+    add(ctx, &(tni_cf_case){"memory/exact", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, ask_exact, c, 0});
+    return;
+  }
+}
