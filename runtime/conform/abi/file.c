@@ -69,6 +69,36 @@ static void check_linking(tni_cf *cf, const void *arg) {
   tni_cf_elf_close(&e);
 }
 
+/* What is the application's alone: functions that change it for everybody in the process. Whoever has to call one does
+ * it in a process of its own. */
+static void check_imports(tni_cf *cf, const void *arg) {
+  static const struct {
+    const char *what, *names[18];
+  } rules[] = {
+      {"changes the environment", {"setenv", "putenv", "unsetenv", "clearenv"}},
+      {"changes the locale", {"setlocale", "uselocale"}},
+      {"changes how signals are handled", {"signal", "sigaction", "bsd_signal", "__sysv_signal", "siginterrupt"}},
+      {"starts processes",
+       {"fork", "vfork", "posix_spawn", "posix_spawnp", "system", "popen", "execv", "execve", "execvp", "execl",
+        "execlp", "daemon"}},
+      {"changes limits and priorities", {"setrlimit", "setrlimit64", "prlimit", "prlimit64", "nice", "setpriority"}},
+      {"changes the working directory or the umask", {"chdir", "fchdir", "umask", "chroot"}},
+      {"ends the process, or has code run at its end",
+       {"exit", "_exit", "_Exit", "quick_exit", "atexit", "on_exit", "at_quick_exit"}},
+      {"writes to standard output, which is the application's; tn_host.log is for messages",
+       {"stdout", "printf", "vprintf", "puts", "putchar", "putchar_unlocked", "_IO_putc_stdout", "__printf_chk",
+        "__vprintf_chk"}},
+  };
+  tni_cf_elf e;
+  (void)arg;
+  if (!tni_cf_open_file(cf, &e)) return;
+  for (size_t r = 0; r < sizeof rules / sizeof *rules; r++)
+    for (size_t k = 0; k < sizeof rules[r].names / sizeof *rules[r].names && rules[r].names[k]; k++)
+      if (tni_cf_has_name(e.imported, e.n_imported, rules[r].names[k]))
+        tni_cf_fail(cf, "it calls %s, which %s (plugin.h, rule 7)", rules[r].names[k], rules[r].what);
+  tni_cf_elf_close(&e);
+}
+
 /* Whatever else is needed must be said: a package has to bring it. */
 static void check_needed(tni_cf *cf, const void *arg) {
   static const char *const system[] = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1",
@@ -95,6 +125,7 @@ void tni_cf_abi_file_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
       {"abi/file/one-symbol", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, one_symbol, NULL, 0},
       {"abi/file/constructors", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, check_constructors, NULL, 0},
       {"abi/file/linking", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, check_linking, NULL, 0},
+      {"abi/file/imports", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, check_imports, NULL, 0},
       {"abi/file/needed", TNI_CF_LEVEL_ALL, TNI_CF_NO_DEVICE, check_needed, NULL, 0},
   };
   if (!strcmp(l->subject->path, "host")) return; /* it has no file */

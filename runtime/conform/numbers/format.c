@@ -11,6 +11,8 @@
 #include "runtime/conform/numbers/num.h"
 
 enum { MAX_PARAM_SETS = 8, GUARD = 64 };
+/* A pattern of weights more: row n is 2^-(n % 16) times as large as the first. */
+enum { ROWS_OF_SIZES = TNI_CN_PATTERNS };
 
 /* One set of params of a format, under test. */
 typedef struct subject {
@@ -290,7 +292,27 @@ static void judge_loss(subject *s, int pattern) {
   free(w);
 }
 
+/* Sizes come from files: nothing may wrap at 32 bits, nor at 64. */
+static void judge_sizes(subject *s) {
+  static const int64_t huge[][2] = {{70000, 70000}, {1 << 17, 1 << 16}, {50000, 100000}};
+  static const int64_t absurd[][2] = {{INT64_MAX / 2, 64}, {64, INT64_MAX / 2}, {INT64_MAX, INT64_MAX}, {-1, 64}, {64, -1}};
+  for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) {
+    tn_pack_size z = {0};
+    const double least = (double)huge[i][0] * (double)huge[i][1] * s->f->bits / 8 * 0.99;
+    if (s->f->size(s->f, huge[i][0], huge[i][1], s->params, s->n_params, &z) == TN_OK && (double)z.bytes < least)
+      tni_cf_fail(s->cf, "%s: size says %llu bytes for [%lld,%lld], %u bits each take %.0f: it wraps", s->text,
+                  (unsigned long long)z.bytes, (long long)huge[i][0], (long long)huge[i][1], s->f->bits, least);
+  }
+  for (size_t i = 0; i < sizeof absurd / sizeof *absurd; i++) {
+    tn_pack_size z = {0};
+    if (s->f->size(s->f, absurd[i][0], absurd[i][1], s->params, s->n_params, &z) == TN_OK)
+      tni_cf_fail(s->cf, "%s: size takes [%lld,%lld]; what does not fit must be refused", s->text, (long long)absurd[i][0],
+                  (long long)absurd[i][1]);
+  }
+}
+
 static void check_declared(subject *s) {
+  judge_sizes(s);
   judge_numerics(s);
   judge_w_err(s);
   judge_bits(s);
@@ -304,7 +326,8 @@ static void one_trip(subject *s, int64_t N, int64_t K, int pattern, double *wors
   float *w = malloc((size_t)(N * K) * sizeof *w);
   tni_cf_rng r = tni_cf_rng_of(s->cf, (uint64_t)(N * 4099 + K * 17 + pattern));
   if (!w) return;
-  tni_cn_fill(w, (size_t)(N * K), pattern, 32, 1e4, &r);
+  tni_cn_fill(w, (size_t)(N * K), pattern == ROWS_OF_SIZES ? TNI_CN_NORMAL : pattern, 32, 1e4, &r);
+  for (int64_t i = 0; pattern == ROWS_OF_SIZES && i < N * K; i++) w[i] = ldexpf(w[i], -(int)(i / K % 16));
   uint64_t bytes = 0;
   uint8_t *p = blob_pack(s, w, N, K, UNITS, 0xff, &bytes);
   tn_blob b = p ? blob_of(s, p, bytes, N, K) : (tn_blob){0};
@@ -335,7 +358,8 @@ static void round_trip(subject *s) {
   static const int64_t dims[][2] = {{1, 1},    {1, 3},    {3, 32},   {17, 31},  {33, 129},
                                     {16, 256}, {48, 320}, {5, 1000}, {130, 65}, {64, 64}};
   static const int patterns[] = {TNI_CN_NORMAL,   TNI_CN_ZERO,     TNI_CN_MAX,  TNI_CN_ALTERNATING, TNI_CN_OUTLIER,
-                                 TNI_CN_ONE_SIGN, TNI_CN_NEG_ZERO, TNI_CN_TIES, TNI_CN_EQUAL};
+                                 TNI_CN_ONE_SIGN, TNI_CN_NEG_ZERO, TNI_CN_TIES, TNI_CN_EQUAL,
+                                 ROWS_OF_SIZES};
   double worst = 0;
   for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
     for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++)
@@ -390,6 +414,11 @@ static void bytes_of(subject *s, int64_t N, int64_t K) {
                   names[way]);
     free(q);
   }
+  uint8_t *again = p ? blob_pack(s, w, N, K, WHOLE, 0, &other) : NULL; /* p is still there: at another address */
+  if (again && memcmp(p + 4096, again + 4096, bytes) != 0)
+    tni_cf_fail(s->cf, "%s [%lld,%lld]: packed again, at another address, it gives other bytes", s->text, (long long)N,
+                (long long)K);
+  free(again);
   uint8_t *q = p ? blob_pack(s, w, N, K, WHOLE, 0xff, &other) : NULL;
   if (q && memcmp(p + 4096, q + 4096, bytes) != 0)
     tni_cf_fail(s->cf, "%s [%lld,%lld]: bytes of the blob are left as the memory held them", s->text, (long long)N,

@@ -62,6 +62,8 @@ static void ask_shapes(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni
   for (size_t i = 0; i < sizeof Ns / sizeof *Ns; i += step) ask_shape(cf, h, q, t, Ms[(i + 1) % 5], Ns[i], 129);
   for (size_t i = 1; i < sizeof Ks / sizeof *Ks; i += 3) ask_shape(cf, h, q, t, 1, 48, Ks[i]);
   for (size_t i = 0; i < sizeof Ns / sizeof *Ns; i += 3) ask_shape(cf, h, q, t, 1, Ns[i], 96);
+  static const int64_t squares[] = {33, 64, 128}; /* an exchange of axes shows in nothing but the numbers */
+  for (size_t i = 0; i < sizeof squares / sizeof *squares; i++) ask_shape(cf, h, q, t, 5, squares[i], squares[i]);
   tni_cf_rng r = tni_cf_rng_of(cf, 31);
   for (int i = 0; cf->subject->thorough && i < 200; i++)
     ask_shape(cf, h, q, t, 1 + (int64_t)(tni_cf_rng_next(&r) % 257), 1 + (int64_t)(tni_cf_rng_next(&r) % 257),

@@ -131,6 +131,10 @@ static void read_symbols(tni_cf_elf *e, const dynamic *d) {
     const void *p = loaded_bytes(e, d->symtab + (uint64_t)i * sizeof s, sizeof s);
     if (!p) return;
     memcpy(&s, p, sizeof s);
+    if (s.st_shndx == SHN_UNDEF && e->n_imported < TNI_CF_ELF_IMPORTS) {
+      const char *wanted = dynamic_string(e, d, s.st_name);
+      if (wanted && *wanted) e->imported[e->n_imported++] = wanted;
+    }
     if (s.st_shndx == SHN_UNDEF || ELF64_ST_BIND(s.st_info) == STB_LOCAL) continue;
     const char *name = dynamic_string(e, d, s.st_name);
     if (e->n_exported < TNI_CF_ELF_NAMES) e->exported[e->n_exported] = name ? name : "?";

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TNI_CF_ELF_NAMES = 64 };
+enum { TNI_CF_ELF_NAMES = 64, TNI_CF_ELF_IMPORTS = 1024 };
 
 /* Functions that the loader calls: how many, and the names known of them ("" unknown). */
 typedef struct tni_cf_elf_calls {
@@ -25,9 +25,11 @@ typedef struct tni_cf_elf {
   size_t bytes;
   uint16_t machine, type;
   const char *needed[TNI_CF_ELF_NAMES], *exported[TNI_CF_ELF_NAMES];
-  uint32_t n_needed, n_exported; /* all of them; the arrays hold the first TNI_CF_ELF_NAMES */
-  bool entry;                    /* TN_ENTRY_SYMBOL is among the exported */
-  bool now;                      /* all symbols are bound when it is loaded */
+  uint32_t n_needed, n_exported;            /* all of them; the arrays hold the first TNI_CF_ELF_NAMES */
+  const char *imported[TNI_CF_ELF_IMPORTS]; /* that another file has to define; n_imported of them are here */
+  uint32_t n_imported;
+  bool entry; /* TN_ENTRY_SYMBOL is among the exported */
+  bool now;   /* all symbols are bound when it is loaded */
   bool text_relocations, runpath, writable_code, executable_stack;
   tni_cf_elf_calls init, fini;
 } tni_cf_elf;

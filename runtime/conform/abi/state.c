@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Family abi, what surrounds calls: the thread's and the process's state.
+ */
+#include <dlfcn.h>
+#include <locale.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/conform/abi/parts.h"
+#include "runtime/conform/drive/drive.h"
+#include "runtime/plugin/plugin.h"
+
+enum { ENV_BYTES = 64 << 10 };
+
+extern char **environ;
+
+typedef struct caller_state {
+  uint64_t fpmode;
+  sigset_t mask;
+  cpu_set_t cpus;
+  struct sigaction actions[NSIG];
+  char cwd[512], locale[128], thread[32];
+  mode_t umask;
+  int priority;
+  struct rlimit limits[RLIM_NLIMITS];
+  char environment[ENV_BYTES]; /* NAME=VALUE, each on a line, cut */
+  long long printed;           /* bytes on standard output */
+} caller_state;
+
+/* Standard output of the case, in a file that is nobody else's. */
+static int output_file = -1;
+
+static void output_watch(void) {
+  output_file = memfd_create("stdout", MFD_CLOEXEC);
+  if (output_file >= 0) (void)!dup2(output_file, STDOUT_FILENO);
+}
+
+static void environment_read(char *text, size_t n) {
+  size_t at = 0;
+  text[0] = '\0';
+  for (char **e = environ; e && *e && at + 1 < n; e++) at += (size_t)snprintf(text + at, n - at, "%s\n", *e);
+}
+
+static void state_read(caller_state *s) {
+  memset(s, 0, sizeof *s);
+  s->fpmode = tni_fpmode_get();
+  pthread_sigmask(SIG_BLOCK, NULL, &s->mask);
+  sched_getaffinity(0, sizeof s->cpus, &s->cpus);
+  for (int i = 1; i < NSIG; i++) (void)sigaction(i, NULL, &s->actions[i]);
+  if (!getcwd(s->cwd, sizeof s->cwd)) s->cwd[0] = '\0';
+  const char *l = setlocale(LC_ALL, NULL);
+  snprintf(s->locale, sizeof s->locale, "%s", l ? l : "");
+  s->umask = umask(022);
+  umask(s->umask);
+  s->priority = getpriority(PRIO_PROCESS, 0);
+  (void)prctl(PR_GET_NAME, s->thread);
+  for (int i = 0; i < RLIM_NLIMITS; i++) (void)getrlimit((unsigned)i, &s->limits[i]);
+  environment_read(s->environment, sizeof s->environment);
+  fflush(stdout);
+  s->printed = output_file < 0 ? 0 : (long long)lseek(output_file, 0, SEEK_END);
+}
+
+/* A driver's library may install handlers of its own, which the plugin cannot help: that is noted. */
+static void check_handler(tni_cf *cf, const char *step, int signal, void (*now)(int)) {
+  const char *name = sigabbrev_np(signal);
+  Dl_info who = {0};
+  const bool known = now != SIG_DFL && now != SIG_IGN && dladdr(*(void **)&now, &who) && who.dli_fname;
+  char *real = known ? realpath(who.dli_fname, NULL) : NULL;
+  if (real && strcmp(real, cf->subject->path))
+    tni_cf_note(cf, "%s: a handler of SIG%s in %s", step, name ? name : "?", real);
+  else
+    tni_cf_fail(cf, "%s changes the handler of SIG%s", step, name ? name : "?");
+  free(real);
+}
+
+static bool child_left(void) {
+  siginfo_t info = {0};
+  return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0; /* ECHILD: there are none, running or not */
+}
+
+/* Whether it needs more than the C library: a driver may do what the plugin cannot help. */
+static bool plugin_has_driver(tni_cf *cf) {
+  tni_cf_elf e;
+  if (!strcmp(cf->subject->path, "host") || tni_cf_elf_open(cf->subject->path, &e)) return false;
+  bool loads = tni_cf_has_name(e.imported, e.n_imported, "dlopen");
+  for (uint32_t i = 0; i < e.n_needed && i < TNI_CF_ELF_NAMES; i++)
+    loads = loads || (strncmp(e.needed[i], "libc.so", 7) && strncmp(e.needed[i], "libm.so", 7) &&
+                      strncmp(e.needed[i], "ld-linux", 8));
+  tni_cf_elf_close(&e);
+  return loads;
+}
+
+/* What came late: of the process, not of the thread. Drivers below a plugin write into the environment: noted. */
+static void process_compare(tni_cf *cf, const caller_state *before, const caller_state *now, const char *step) {
+  if (strcmp(now->environment, before->environment)) {
+    size_t at = 0;
+    while (now->environment[at] && now->environment[at] == before->environment[at]) at++;
+    while (at && now->environment[at - 1] != '\n') at--;
+    const char *what = now->environment[at] ? now->environment + at : before->environment + at;
+    if (plugin_has_driver(cf))
+      tni_cf_note(cf, "%s: the environment changes at %.60s: a driver's doing?", step, what);
+    else
+      tni_cf_fail(cf, "%s changes the environment: %.*s", step, (int)strcspn(what, "\n"), what);
+  }
+  if (now->priority != before->priority)
+    tni_cf_fail(cf, "%s changes the priority (nice) from %d to %d", step, before->priority, now->priority);
+  if (strcmp(now->thread, before->thread))
+    tni_cf_fail(cf, "%s names the host's thread '%s'; it was '%s'", step, now->thread, before->thread);
+  for (int i = 0; i < RLIM_NLIMITS; i++)
+    if (memcmp(&now->limits[i], &before->limits[i], sizeof now->limits[i]) != 0)
+      tni_cf_fail(cf, "%s changes limit %d of the process (setrlimit)", step, i);
+  if (now->printed != before->printed)
+    tni_cf_fail(cf, "%s writes %lld bytes to standard output, which is the application's (tn_host.log is for messages)",
+                step, now->printed - before->printed);
+  if (child_left()) tni_cf_fail(cf, "%s leaves a child process behind", step);
+}
+
+static void state_compare(tni_cf *cf, caller_state *before, const char *step) {
+  static caller_state now;
+  state_read(&now);
+  process_compare(cf, before, &now, step);
+  if (now.fpmode != before->fpmode)
+    tni_cf_fail(cf, "%s changes the floating-point mode of its thread (%#llx to %#llx)", step,
+                (unsigned long long)before->fpmode, (unsigned long long)now.fpmode);
+  for (int i = 1; i < NSIG; i++) {
+    if (sigismember(&now.mask, i) != sigismember(&before->mask, i))
+      tni_cf_fail(cf, "%s leaves SIG%s %s", step, sigabbrev_np(i) ? sigabbrev_np(i) : "?",
+                  sigismember(&now.mask, i) == 1 ? "blocked" : "unblocked");
+    if (now.actions[i].sa_handler != before->actions[i].sa_handler)
+      check_handler(cf, step, i, now.actions[i].sa_handler);
+  }
+  if (!CPU_EQUAL(&now.cpus, &before->cpus)) tni_cf_fail(cf, "%s changes the thread's affinity", step);
+  if (strcmp(now.cwd, before->cwd)) tni_cf_fail(cf, "%s changes the working directory to %s", step, now.cwd);
+  if (strcmp(now.locale, before->locale)) tni_cf_fail(cf, "%s changes the locale to %s", step, now.locale);
+  if (now.umask != before->umask) tni_cf_fail(cf, "%s changes the umask to %o", step, now.umask);
+  *before = now; /* each change is said once */
+}
+
+static const tni_cf_claimed *first_claimed(const tni_cf_listing *l) {
+  for (uint32_t i = 0; i < l->n_claimed; i++)
+    if (l->claimed[i].verdict == TN_YES) return &l->claimed[i];
+  return NULL;
+}
+
+/* From loading to shutdown with one product in between. */
+static void thread_state(tni_cf *cf, const void *arg) {
+  static caller_state before;
+  tni_cf_host *h = calloc(1, sizeof *h);
+  tni_cf_rig rig = {0};
+  tni_cf_rng r = tni_cf_rng_of(cf, 0);
+  const tni_cf_claimed *c = first_claimed(cf->listing);
+  (void)arg;
+  output_watch();
+  state_read(&before);
+  if (!h || !tni_cf_host_open(cf, h, NULL)) {
+    free(h);
+    return;
+  }
+  state_compare(cf, &before, "loading, entry, enumerate or open");
+  if (c) {
+    const bool claimed = tni_cf_rig_claim(&rig, h, tni_cf_graph_find(c->graph), c->phase, &r);
+    state_compare(cf, &before, "claim");
+    const bool ok = claimed && tni_cf_rig_prepare(&rig, 3, &r);
+    state_compare(cf, &before, "lower, packing, set, measure, bind or args");
+    if (!ok || !tni_cf_rig_run(&rig, 0x5b, TNI_CF_EVEN)) tni_cf_fail(cf, "%s: %s", c->graph, rig.why);
+    state_compare(cf, &before, "run, submit, map or unmap");
+    tni_cf_rig_finish(&rig);
+    state_compare(cf, &before, "args_free, unbind, release or destroy");
+  }
+  tni_cf_host_close(cf, h);
+  state_compare(cf, &before, "close or shutdown");
+  free(h);
+}
+
+void tni_cf_abi_state_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
+  (void)l;
+  add(ctx, &(tni_cf_case){"abi/calls/thread-state", TNI_CF_LEVEL_ALL, 0, thread_state, NULL, 0});
+}
