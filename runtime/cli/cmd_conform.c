@@ -14,11 +14,11 @@ enum { MAX_ARGS = 256, MAX_WRAPPER = 16 };
 
 typedef struct conform {
   cli c;
-  char **cases, **options, *level, *junit, *model, *replay_dir, *worker, *wrapper, *section, *seed;
-  int thorough, list, verbose, device, jobs;
-  double patience;
+  char **cases, **options, *level, *junit, *html, *model, *replay_dir, *worker, *wrapper, *section, *seed;
+  int thorough, list, verbose, device, jobs, fail_fast;
+  double patience, minutes;
   char *profile_dir;
-  char path[4096], worker_path[4096], replay[8192], number[16];
+  char path[4096], worker_path[4096], replay[8192], number[16], seconds[16];
   const char *args[MAX_ARGS], *wrapped[MAX_WRAPPER];
   uint32_t n_args;
   tni_cf_run_opts run;
@@ -67,6 +67,12 @@ static int parse_rest(conform *k) {
   k->run.patience = k->patience;
   k->run.thorough = k->thorough != 0;
   k->run.list = k->list != 0;
+  k->run.fail_fast = k->fail_fast != 0;
+  k->run.minutes = k->minutes;
+  /* Half of the time for graphs, which are eight cases. */
+  const double each = k->minutes * 30 * (k->run.jobs < 8 ? k->run.jobs : 8) / 8;
+  snprintf(k->seconds, sizeof k->seconds, "%.0f", each < 1 ? 1 : each);
+  if (k->minutes > 0) k->run.seconds = k->seconds;
   k->run.globs = (const char *const *)k->cases;
   while (k->cases && k->cases[k->run.n_globs]) k->run.n_globs++;
   return 0;
@@ -177,6 +183,8 @@ static int show_report(conform *k, const tni_cf_report *r) {
   }
   const int bad = k->junit ? tni_cf_report_junit(r, &about, k->junit) : 0;
   if (bad) return cli_note("%s: %s", k->junit, strerror(bad)), EXIT_OUTPUT;
+  const int worse = k->html ? tni_cf_report_html(r, &about, k->html) : 0;
+  if (worse) return cli_note("%s: %s", k->html, strerror(worse)), EXIT_OUTPUT;
   return conform_verdict(k, r);
 }
 
@@ -210,12 +218,16 @@ int cmd_conform(int argc, const char **argv) {
       {"model", 0, OPT_TEXT, &k.model, "MODEL", NULL, "ask for claims of this model too, and run what it claims", NULL},
       {"replay", 0, OPT_TEXT, &k.replay_dir, "DIR", NULL, "only a case that `tenon verify --each-node` saved", NULL},
       {"thorough", 0, OPT_FLAG, &k.thorough, NULL, NULL, "more of everything: a long run", NULL},
+      {"minutes", 0, OPT_REAL, &k.minutes, "N", "0..100000", "the time that there is; half of it is for random graphs",
+       "no limit"},
+      {"fail-fast", 0, OPT_FLAG, &k.fail_fast, NULL, NULL, "begin no case once one has failed", NULL},
       {"jobs", 0, OPT_INT, &k.jobs, "N", "0..256", "cases at once", "one per processor"},
       {"patience", 0, OPT_REAL, &k.patience, "X", "0.1..1000", "factor on all time limits (emulators, sanitizers)",
        NULL},
       {"list", 0, OPT_FLAG, &k.list, NULL, NULL, "only name the cases", NULL},
       {"verbose", 'v', OPT_FLAG, &k.verbose, NULL, NULL, "show cases that pass, too", NULL},
       {"junit", 0, OPT_TEXT, &k.junit, "FILE", NULL, "write a JUnit report", NULL},
+      {"html", 0, OPT_TEXT, &k.html, "FILE", NULL, "write the report as a page", NULL},
       {"wrapper", 0, OPT_TEXT, &k.wrapper, "CMD", NULL, "start cases with this command, such as an emulator", NULL},
       {"worker", 0, OPT_TEXT, &k.worker, "FILE", NULL, "the program tenon-conform", "the installed one"},
       OPT_ROWS_END};

@@ -14,7 +14,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 # Names that say nothing about rooms: programs' starts, the C library's that a program may define (conform counts calls of
 # malloc), the compiler's and the sanitizers'.
-FOREIGN = re.compile(r"(main|malloc|calloc|realloc|free|posix_memalign|memalign|aligned_alloc|_.*)$")
+FOREIGN = re.compile(r"(main|malloc|calloc|realloc|free|posix_memalign|memalign|aligned_alloc|mmap|mmap64|munmap|_.*)$")
 
 
 class Room:

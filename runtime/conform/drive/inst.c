@@ -12,11 +12,6 @@
 
 enum { GUARD_IN = 0xff, GUARD_OUT = 0x5b };
 
-bool tni_cf_inst_failed(tni_cf_inst *i, const char *what, const char *detail) {
-  snprintf(i->why, sizeof i->why, "%s%s%s", what, detail && *detail ? ": " : "", detail ? detail : "");
-  return false;
-}
-
 /* --- shapes ------------------------------------------------------------------------------------------------------ */
 
 static bool value_dims(tni_cf_inst *i, tn_id v, int64_t *dims, uint64_t *bytes) {
@@ -105,9 +100,28 @@ static bool make_slot(tni_cf_inst *i, uint32_t slot, uint64_t measured) {
   if (s->kind == TN_SLOT_STATE) return make_state(i, slot);
   const bool known = s->kind != TN_SLOT_TEMP;
   if (known && !value_dims(i, s->value, dims, &bytes)) return false;
+  if (tni_cf_slot_alias(i->d, slot) != TN_NONE) { /* its place comes when all inputs have theirs */
+    i->slot[slot] = (tni_cf_memory){.bytes = bytes};
+    i->slot[slot].view =
+        (tn_view){.h = TN_HDR(tn_view), .bytes = bytes, .dims = i->slot[slot].dims, .strides = i->slot[slot].strides};
+    memory_dense(&i->slot[slot], i->d->view.values[s->value], dims);
+    return true;
+  }
   const uint8_t fill = s->kind == TN_SLOT_INPUT || s->kind == TN_SLOT_STEP ? GUARD_IN : GUARD_OUT;
   if (!tni_cf_memory_make(i->d, slot, bytes, fill, &i->slot[slot], i->why, sizeof i->why)) return false;
   if (known) memory_dense(&i->slot[slot], i->d->view.values[s->value], dims);
+  return true;
+}
+
+static bool place_alias(tni_cf_inst *i, uint32_t slot) {
+  const uint32_t alias = tni_cf_slot_alias(i->d, slot);
+  if (alias == TN_NONE) return true;
+  tn_view *v = &i->slot[slot].view;
+  const tn_view *at = &i->slot[alias].view;
+  if (v->bytes > at->bytes) return tni_cf_inst_failed(i, "alias names an input that is smaller than the output", NULL);
+  v->ptr = at->ptr;
+  v->buffer = at->buffer;
+  v->offset = at->offset;
   return true;
 }
 
@@ -176,6 +190,7 @@ static bool inst_make(tni_cf_inst *i, const tni_cf_inst *of) {
   for (uint32_t t = 0; ok && of && t < d->info->n_tasks; t++) i->plan[t] = of->plan[t];
   for (uint32_t s = 0; ok && s < d->info->n_slots; s++)
     ok = tni_cf_slot_is_fixed(d->info->slots[s]) || make_slot(i, s, bytes[s]);
+  for (uint32_t s = 0; ok && s < d->info->n_slots; s++) ok = place_alias(i, s);
   for (uint32_t t = 0; ok && t < d->info->n_tasks; t++) ok = bind_task(i, t);
   free(bytes);
   return ok;

@@ -2,10 +2,16 @@
  *
  * The memory of an instance: as its arguments, and as the CPU reaches it.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/conform/drive/inst.h"
+
+bool tni_cf_inst_failed(tni_cf_inst *i, const char *what, const char *detail) {
+  snprintf(i->why, sizeof i->why, "%s%s%s", what, detail && *detail ? ": " : "", detail ? detail : "");
+  return false;
+}
 
 /* --- arguments --------------------------------------------------------------------------------------------------- */
 
@@ -49,7 +55,7 @@ static bool attach_anew(tni_cf_inst *i, uint32_t t, const tn_view **views) {
 
 bool tni_cf_inst_attach(tni_cf_inst *i, uint32_t t, const tn_view **views) {
   tni_cf_host *h = i->d->h;
-  if (h->attached++ % 2) return attach_anew(i, t, views);
+  if (!i->d->aliased && h->attached++ % 2) return attach_anew(i, t, views);
   return h->device->args(i->plan[t], views, i->d->info->tasks[t]->n_uses + 1, &i->args[t], &h->err) == TN_OK ||
          tni_cf_inst_failed(i, "args", h->err.message);
 }
@@ -104,6 +110,7 @@ bool tni_cf_inst_fill(tni_cf_inst *i, uint8_t with) {
   for (uint32_t s = 0; s < f->n_slots; s++) {
     const uint32_t kind = f->slots[s]->kind;
     if ((kind != TN_SLOT_TEMP && kind != TN_SLOT_OUTPUT) || !i->slot[s].bytes) continue;
+    if (tni_cf_slot_alias(i->d, s) != TN_NONE) continue; /* it holds an input */
     if (!tni_cf_inst_look(i, s, TN_WRITE, &at)) return false;
     memset(at, with, i->slot[s].bytes);
     if (!tni_cf_inst_release(i, s)) return false;

@@ -130,7 +130,7 @@ tn_status tni_cf_inst_run(tni_cf_inst *i, uint8_t with, uint32_t split) {
   uint8_t *was = inputs_now(i, &bytes);
   tn_status st = run_all(i, split);
   uint8_t *is = was ? inputs_now(i, &after) : NULL;
-  if (st == TN_OK && is && memcmp(was, is, bytes) != 0)
+  if (st == TN_OK && is && !i->d->aliased && memcmp(was, is, bytes) != 0)
     st = (tni_cf_inst_failed(i, "an input was written", NULL), TN_E_INTERNAL);
   free(was);
   free(is);

@@ -27,8 +27,8 @@ static void set_statistics(tni_cf_drive *d) {
 
 bool tni_cf_drive_claim(tni_cf_drive *d, tni_cf_host *h, tni_graph *g, uint32_t phase) {
   const uint64_t flip = d->flip;
-  const bool reverse = d->reverse_rows;
-  *d = (tni_cf_drive){.h = h, .g = g, .refused = TN_NONE, .flip = flip, .reverse_rows = reverse};
+  const bool reverse = d->reverse_rows, aliased = d->aliased;
+  *d = (tni_cf_drive){.h = h, .g = g, .refused = TN_NONE, .flip = flip, .reverse_rows = reverse, .aliased = aliased};
   d->arena = tni_arena_create();
   if (!d->arena) return drive_failed(d, "no memory", NULL);
   d->dev = (tni_dev){.name = h->p.plugin->name,
@@ -212,12 +212,34 @@ static bool nodes_once(tni_cf_drive *d) {
   return true;
 }
 
+/* Slots name engines that there are, and those of the tasks that use them. */
+static bool engines_exist(tni_cf_drive *d) {
+  const uint32_t n = d->h->caps->n_engines;
+  char text[256];
+  for (uint32_t s = 0; s < d->info->n_slots; s++) {
+    const uint32_t beyond = n >= 31 ? 0 : d->info->slots[s]->engines >> (n + 1);
+    snprintf(text, sizeof text, "slot %u names engine %d, and the device has %u (plugin.h, tn_slot)", s,
+             beyond ? (int)n + __builtin_ffs((int)beyond) : 0, n);
+    if (beyond) return drive_failed(d, "lower", text);
+  }
+  for (uint32_t t = 0; t < d->info->n_tasks; t++)
+    for (uint32_t u = 0; u < d->info->tasks[t]->n_uses; u++) {
+      const uint32_t slot = d->info->tasks[t]->uses[u].slot, engine = d->info->tasks[t]->engine;
+      snprintf(text, sizeof text,
+               "task %u runs on engine %u and uses slot %u, whose `engines` do not have it (plugin.h, "
+               "tn_slot)",
+               t, engine, slot);
+      if (engine < 32 && !(d->info->slots[slot]->engines & 1u << engine)) return drive_failed(d, "lower", text);
+    }
+  return true;
+}
+
 bool tni_cf_drive_lower(tni_cf_drive *d) {
   if (!d->all_taken) return drive_failed(d, "not all of it was claimed", NULL);
   if (tni_program_lower(&d->view, &d->dev, &d->part.clusters[0], d->arena, &d->prog, &d->h->err) != TN_OK)
     return drive_failed(d, "lower", d->h->err.message);
   d->info = d->prog.info;
-  if (!nodes_once(d)) return false;
+  if (!nodes_once(d) || !engines_exist(d)) return false;
   if (!tables_make(d)) return drive_failed(d, "no memory", NULL);
   for (uint32_t i = 0; i < d->info->n_slots; i++) {
     const tn_slot *s = d->info->slots[i];

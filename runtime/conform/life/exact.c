@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory without a byte to spare: every slot fills whole pages, and the pages before and after it may not be touched.
+ * Memory without a byte to spare, where every slot fills whole pages and those before and after it may not be touched;
+ * and outputs over the inputs that they may overwrite.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +56,57 @@ static void ask_exact(tni_cf *cf, const void *arg) {
   tni_cf_host_close(cf, &h);
 }
 
+/* --- outputs over inputs ------------------------------------------------------------------------------------------ */
+
+static bool has_alias(const tni_cf_rig *rig) {
+  for (uint32_t s = 0; s < rig->d.info->n_slots; s++) {
+    const tn_slot *slot = rig->d.info->slots[s];
+    if (slot->kind == TN_SLOT_OUTPUT && slot->alias < rig->d.info->n_slots) return true;
+  }
+  return false;
+}
+
+/* The same inputs, with outputs where their slots say that they may lie: the same bits. */
+static void alias_graph(tni_cf *cf, tni_cf_host *h, const tni_cf_claimed *c, uint32_t *asked) {
+  tni_cf_rig rig;
+  void *want[TNI_CN_MAX_OUT] = {NULL};
+  tni_cf_rng r = tni_cf_rng_of(cf, 1);
+  bool ok = tni_cf_rig_claim(&rig, h, tni_cf_graph_find(c->graph), c->phase, &r);
+  tni_cf_rng inputs = r;
+  ok = ok && tni_cf_rig_prepare(&rig, 5, &r);
+  if (ok && has_alias(&rig)) {
+    ++*asked;
+    ok = tni_cf_rig_run(&rig, 0x5b, TNI_CF_INLINE);
+    for (uint32_t o = 0; ok && o < rig.b.n_out; o++)
+      ok = (want[o] = tni_arena_memdup(cf->arena, rig.out[o].data, rig.out[o].bytes + 1, 64)) != NULL;
+    tni_cf_inst_finish(&rig.i);
+    rig.made = false;
+    rig.d.aliased = true;
+    ok = ok && tni_cf_rig_prepare(&rig, 5, &inputs) && tni_cf_rig_run(&rig, 0x5b, TNI_CF_INLINE);
+    for (uint32_t o = 0; ok && o < rig.b.n_out; o++)
+      if (memcmp(want[o], rig.out[o].data, rig.out[o].bytes) != 0)
+        tni_cf_fail(cf,
+                    "%s: other bits when output %u lies over the input that its slot names as alias: something still "
+                    "reads that input (plugin.h, tn_slot)",
+                    c->graph, o);
+  }
+  if (!ok) tni_cf_fail(cf, "%s: %s", c->graph, rig.why);
+  tni_cf_rig_finish(&rig);
+}
+
+static void ask_aliases(tni_cf *cf, const void *arg) {
+  tni_cf_host h;
+  uint32_t asked = 0;
+  (void)arg;
+  if (!tni_cf_host_open(cf, &h, NULL)) return;
+  for (uint32_t i = 0; i < cf->listing->n_claimed && cf->verdict == TNI_CF_PASS; i++)
+    if (cf->listing->claimed[i].verdict == TN_YES) alias_graph(cf, &h, &cf->listing->claimed[i], &asked);
+  if (!asked && cf->verdict == TNI_CF_PASS) tni_cf_skip(cf, "no output of its programs names an alias");
+  tni_cf_host_close(cf, &h);
+}
+
 void tni_cf_memory_exact_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
+  add(ctx, &(tni_cf_case){"memory/aliases", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, ask_aliases, NULL, 0});
   for (uint32_t i = 0; i < l->n_claimed; i++) {
     const tni_cf_claimed *c = &l->claimed[i];
     if (c->verdict != TN_YES || strcmp(c->graph, "matmul/2d") != 0) continue;

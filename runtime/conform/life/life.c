@@ -207,10 +207,16 @@ static void two_hosts(tni_cf *cf, const void *arg) {
   bool open[2] = {false, false};
   for (int i = 0; i < 2; i++) {
     tni_cf_rng r = tni_cf_rng_of(cf, 1);
-    open[i] = tni_cf_host_open(cf, &h[i], NULL);
+    if (!i) open[0] = tni_cf_host_open(cf, &h[0], NULL), open[1] = tni_cf_host_open(cf, &h[1], NULL);
+    const long long other = atomic_load(&h[!i].p.host.total);
     if (open[i] && !(tni_cf_rig_claim(&rig[i], &h[i], tni_cf_graph_find(c->graph), c->phase, &r) &&
                      tni_cf_rig_prepare(&rig[i], ROWS, &r)))
       tni_cf_fail(cf, "host %d: %s: %s", i, c->graph, rig[i].why);
+    if (open[!i] && atomic_load(&h[!i].p.host.total) != other)
+      tni_cf_fail(cf,
+                  "what host %d asks for takes memory of the other host in the process: keep the tn_host with what it "
+                  "made, not in a global (plugin.h, tn_host)",
+                  i);
   }
   if (open[0] && open[1] && h[0].p.plugin == h[1].p.plugin) tni_cf_fail(cf, "both hosts got the same tn_plugin");
   if (open[0] && open[1] && h[0].device == h[1].device) tni_cf_fail(cf, "both hosts got the same device");

@@ -295,7 +295,8 @@ static void judge_loss(subject *s, int pattern) {
 /* Sizes come from files: nothing may wrap at 32 bits, nor at 64. */
 static void judge_sizes(subject *s) {
   static const int64_t huge[][2] = {{70000, 70000}, {1 << 17, 1 << 16}, {50000, 100000}};
-  static const int64_t absurd[][2] = {{INT64_MAX / 2, 64}, {64, INT64_MAX / 2}, {INT64_MAX, INT64_MAX}, {-1, 64}, {64, -1}};
+  static const int64_t absurd[][2] = {
+      {INT64_MAX / 2, 64}, {64, INT64_MAX / 2}, {INT64_MAX, INT64_MAX}, {-1, 64}, {64, -1}};
   for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) {
     tn_pack_size z = {0};
     const double least = (double)huge[i][0] * (double)huge[i][1] * s->f->bits / 8 * 0.99;
@@ -306,8 +307,8 @@ static void judge_sizes(subject *s) {
   for (size_t i = 0; i < sizeof absurd / sizeof *absurd; i++) {
     tn_pack_size z = {0};
     if (s->f->size(s->f, absurd[i][0], absurd[i][1], s->params, s->n_params, &z) == TN_OK)
-      tni_cf_fail(s->cf, "%s: size takes [%lld,%lld]; what does not fit must be refused", s->text, (long long)absurd[i][0],
-                  (long long)absurd[i][1]);
+      tni_cf_fail(s->cf, "%s: size takes [%lld,%lld]; what does not fit must be refused", s->text,
+                  (long long)absurd[i][0], (long long)absurd[i][1]);
   }
 }
 
@@ -358,8 +359,7 @@ static void round_trip(subject *s) {
   static const int64_t dims[][2] = {{1, 1},    {1, 3},    {3, 32},   {17, 31},  {33, 129},
                                     {16, 256}, {48, 320}, {5, 1000}, {130, 65}, {64, 64}};
   static const int patterns[] = {TNI_CN_NORMAL,   TNI_CN_ZERO,     TNI_CN_MAX,  TNI_CN_ALTERNATING, TNI_CN_OUTLIER,
-                                 TNI_CN_ONE_SIGN, TNI_CN_NEG_ZERO, TNI_CN_TIES, TNI_CN_EQUAL,
-                                 ROWS_OF_SIZES};
+                                 TNI_CN_ONE_SIGN, TNI_CN_NEG_ZERO, TNI_CN_TIES, TNI_CN_EQUAL,       ROWS_OF_SIZES};
   double worst = 0;
   for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
     for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++)

@@ -19,6 +19,8 @@ typedef struct layer {
 
 /* Functions that get no device ask for any layer of the process: in a case all lie over devices of one plugin. */
 layer *tni_obs_any(void);
+void tni_obs_add(layer *l);
+void tni_obs_remove(layer *l);
 static inline layer *layer_of(tn_device *d) { return (layer *)(void *)d; }
 /* The first is kept. */
 void tni_obs_wrong(layer *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

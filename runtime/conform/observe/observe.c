@@ -4,32 +4,8 @@
  */
 #include "runtime/conform/observe/layer.h"
 
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Functions that get no device ask for the layer of their process: in a case all layers lie over one plugin's devices,
- * so that any of them has the right functions. */
-static layer *layers;
-static pthread_mutex_t layers_lock = PTHREAD_MUTEX_INITIALIZER;
-
-layer *tni_obs_any(void) {
-  pthread_mutex_lock(&layers_lock);
-  layer *l = layers;
-  pthread_mutex_unlock(&layers_lock);
-  return l;
-}
-
-void tni_obs_wrong(layer *l, const char *fmt, ...) {
-  va_list ap;
-  pthread_mutex_lock(&l->lock);
-  va_start(ap, fmt);
-  if (!l->wrong[0]) vsnprintf(l->wrong, sizeof l->wrong, fmt, ap);
-  va_end(ap);
-  pthread_mutex_unlock(&l->lock);
-}
 
 /* --- copies ------------------------------------------------------------------------------------------------------ */
 
@@ -264,10 +240,7 @@ tn_device *tni_cf_observe(tn_device *real) {
                        .destroy = real->destroy ? tni_obs_destroy : NULL,
                        .map = real->map ? tni_obs_map : NULL,
                        .unmap = real->unmap ? tni_obs_unmap : NULL};
-  pthread_mutex_lock(&layers_lock);
-  l->next = layers;
-  layers = l;
-  pthread_mutex_unlock(&layers_lock);
+  tni_obs_add(l);
   return &l->pub;
 }
 
@@ -279,13 +252,7 @@ const char *tni_cf_observed(const tn_device *d) {
 void tni_cf_observe_end(tn_device *d) {
   if (!d) return;
   layer *l = layer_of(d);
-  pthread_mutex_lock(&layers_lock);
-  for (layer **at = &layers; *at; at = &(*at)->next)
-    if (*at == l) {
-      *at = l->next;
-      break;
-    }
-  pthread_mutex_unlock(&layers_lock);
+  tni_obs_remove(l);
   pthread_mutex_destroy(&l->lock);
   free(l);
 }

@@ -14,6 +14,7 @@
 #include "runtime/base/json.h"
 
 enum { MAX_REPORT = 16 << 20, MAX_OUTPUT = 64 << 10 };
+static const double GRACE_S = 1;
 
 extern char **environ;
 
@@ -87,8 +88,10 @@ bool tni_cf_child_poll(tni_cf_child *c) {
   pid_t got = waitpid(c->pid, &c->status, WNOHANG);
   if (got == 0 && !c->late && tni_cf_clock() > c->deadline) {
     c->late = true;
-    tni_cf_child_kill(c);
+    c->killed = tni_cf_clock() + GRACE_S;
+    kill(c->pid, SIGTERM);
   }
+  if (got == 0 && c->late && tni_cf_clock() > c->killed) tni_cf_child_kill(c);
   if (got == 0 || (got < 0 && errno == EINTR)) return false;
   tni_cf_child_kill(c); /* what it left behind */
   (void)pipe_drain(c->report_fd, &c->report);

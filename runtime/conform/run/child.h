@@ -22,7 +22,8 @@ typedef struct tni_cf_child {
   tni_cf_text report, output;
   double started, deadline; /* seconds of the monotonic clock */
   bool late;
-  int status; /* of waitpid */
+  double killed; /* when it is killed, once it is late: until then it may say what it was doing */
+  int status;    /* of waitpid */
 } tni_cf_child;
 
 double tni_cf_clock(void);

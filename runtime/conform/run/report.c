@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/conform/run/run.h"
+#include "runtime/conform/run/cause.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -66,8 +66,31 @@ static bool first_of_family(const tni_cf_report *r, uint32_t at) {
   return true;
 }
 
+/* The others with the cause of `first`, by name. */
+static void print_others(const tni_cf_report *r, const uint32_t *of, uint32_t first, FILE *f) {
+  enum { NAMED = 4 };
+  const uint32_t n = tni_cf_cause_size(r, of, first);
+  uint32_t named = 0;
+  if (n < 2) return;
+  fprintf(f, "    %u more of this kind: ", n - 1);
+  for (uint32_t i = first + 1; i < r->n && named < NAMED; i++)
+    if (of[i] == first) fprintf(f, "%s%s", named++ ? ", " : "", r->results[i].name);
+  fprintf(f, n - 1 > NAMED ? ", ... (-v shows them all)\n" : "\n");
+}
+
+/* One cause, one finding: with -v every case. */
+static void print_cases(const tni_cf_report *r, const tni_cf_about *a, FILE *f) {
+  uint32_t *of = a->verbose ? NULL : tni_cf_causes(r);
+  for (uint32_t i = 0; i < r->n; i++) {
+    if (of && of[i] != i) continue;
+    print_case(r, a, &r->results[i], f);
+    if (of && r->results[i].verdict == TNI_CF_FAILED) print_others(r, of, i, f);
+  }
+  free(of);
+}
+
 void tni_cf_report_text(const tni_cf_report *r, const tni_cf_about *a, FILE *f) {
-  for (uint32_t i = 0; i < r->n; i++) print_case(r, a, &r->results[i], f);
+  print_cases(r, a, f);
   for (uint32_t i = 0; i < r->n; i++) {
     if (!first_of_family(r, i)) continue;
     const counts c = results_count(r, r->results[i].name);
@@ -84,6 +107,7 @@ void tni_cf_report_text(const tni_cf_report *r, const tni_cf_about *a, FILE *f) 
 
 json_t *tni_cf_report_json(const tni_cf_report *r, const tni_cf_about *a) {
   json_t *cases = json_array();
+  uint32_t *of = tni_cf_causes(r);
   for (uint32_t i = 0; i < r->n; i++) {
     const tni_cf_result *c = &r->results[i];
     json_t *o = json_pack("{s:s, s:s, s:f, s:O, s:O}", "name", c->name, "verdict", verdict_words[c->verdict], "seconds",
@@ -91,8 +115,10 @@ json_t *tni_cf_report_json(const tni_cf_report *r, const tni_cf_about *a) {
     if (c->skip && c->verdict == TNI_CF_SKIPPED) json_object_set_new(o, "skip", json_string(c->skip));
     json_t *output = c->output && c->verdict == TNI_CF_FAILED ? json_string(c->output) : NULL;
     if (output) json_object_set_new(o, "output", output);
+    if (of && of[i] != i) json_object_set_new(o, "cause", json_string(r->results[of[i]].name));
     json_array_append_new(cases, o);
   }
+  free(of);
   return json_pack("{s:s, s:s?, s:I, s:s, s:I, s:I, s:I, s:f, s:b, s:O?, s:o}", "plugin", a->plugin, "level", a->level,
                    "seed", (json_int_t)r->seed, "replay", a->replay, "passed", (json_int_t)r->passed, "failed",
                    (json_int_t)r->failed, "skipped", (json_int_t)r->skipped, "seconds", r->seconds, "interrupted",

@@ -13,6 +13,7 @@
 #include "runtime/base/base.h"
 #include "runtime/conform/case/case.h"
 #include "runtime/conform/run/child.h"
+#include "runtime/conform/run/judge.h"
 
 enum { MAX_ARGS = 512, LIST_LIMIT_MS = 60000, QUICK_MS = 20000, THOROUGH_MS = 100000 };
 
@@ -33,6 +34,7 @@ static void start_args(arguments *a, const tni_cf_run_opts *o, const char *what)
   argument_add(a, what);
   for (uint32_t i = 0; i < o->n_subject; i++) argument_add(a, o->subject[i]);
   if (o->thorough) argument_add(a, "--thorough");
+  if (o->seconds) argument_add(a, "--seconds"), argument_add(a, o->seconds);
   if (o->cache_dir) argument_add(a, "--cache-dir"), argument_add(a, o->cache_dir);
 }
 
@@ -51,60 +53,6 @@ static bool glob_matches(const char *glob, const char *name) {
     if (glob_matches(glob, name)) return true;
     if (!*name) return false;
   }
-}
-
-/* --- judging ----------------------------------------------------------------------------------------------------- */
-
-static void add_finding(tni_cf_result *r, const char *text) {
-  r->verdict = TNI_CF_FAILED;
-  json_t *s = json_string(text);
-  json_array_append_new(r->findings, s ? s : json_string("(text that is not UTF-8)"));
-}
-
-/* The line of a sanitizer's report that says what it is, cut at its end; NULL: none. */
-static char *sanitizer_finding(const char *output) {
-  static const char *const marks[] = {"ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "WARNING: ThreadSanitizer",
-                                      "WARNING: MemorySanitizer", "runtime error:"};
-  for (size_t i = 0; output && i < sizeof marks / sizeof *marks; i++) {
-    const char *at = strstr(output, marks[i]);
-    if (!at) continue;
-    while (at > output && at[-1] != '\n') at--;
-    return strndup(at, strcspn(at, "\n"));
-  }
-  return NULL;
-}
-
-static bool take_line(tni_cf_result *r, const char *text, size_t n) {
-  json_t *o = json_loadb(text, n, 0, NULL);
-  const char *s = json_string_value(json_object_get(o, "fail")), *end;
-  if (s) add_finding(r, s);
-  if ((s = json_string_value(json_object_get(o, "note")))) json_array_append_new(r->notes, json_string(s));
-  if ((s = json_string_value(json_object_get(o, "skip"))) && !r->skip) r->skip = strdup(s);
-  end = json_string_value(json_object_get(o, "end"));
-  if (end && !strcmp(end, "skip") && r->verdict == TNI_CF_PASSED) r->verdict = TNI_CF_SKIPPED;
-  if (end && !strcmp(end, "fail")) r->verdict = TNI_CF_FAILED;
-  const bool ended = end != NULL;
-  json_decref(o);
-  return ended;
-}
-
-static void result_judge(tni_cf_result *r, tni_cf_child *c) {
-  char text[256];
-  bool ended = false;
-  for (const char *p = c->report.s; p && *p;) {
-    const size_t n = strcspn(p, "\n");
-    ended |= take_line(r, p, n);
-    p += n + (p[n] == '\n');
-  }
-  char *said = sanitizer_finding(c->output.s);
-  if (said) add_finding(r, said);
-  free(said);
-  if (tni_cf_child_end(c, text, sizeof text))
-    add_finding(r, text);
-  else if (!ended)
-    add_finding(r, "the process ended with status 0 before the case was done: something called exit");
-  r->seconds = tni_cf_clock() - c->started;
-  if (c->output.n && !(r->output = strdup(c->output.s))) tni_json_lacked();
 }
 
 /* --- listing ----------------------------------------------------------------------------------------------------- */
@@ -171,8 +119,8 @@ static int list_cases(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uin
   if (!all) {
     tni_cf_result *one = new_result(r, "life/list");
     if (one) {
-      result_judge(one, &c);
-      add_finding(one, "while the plugin was loaded, listed and asked for claims");
+      tni_cf_result_judge(one, &c);
+      tni_cf_add_finding(one, "while the plugin was loaded, listed and asked for claims");
     }
     tni_cf_child_finish(&c);
     e = listing_ask(o, true, &c);
@@ -204,6 +152,7 @@ typedef struct case_runner {
   tni_cf_report *r;
   run_slot *slots;
   uint32_t next, done;
+  double deadline; /* 0: none */
   char dir[64], listing[96], seed[32];
 } case_runner;
 
@@ -226,11 +175,22 @@ static void case_finished(case_runner *w, uint32_t at) {
   if (w->o->progress) w->o->progress(w->o->user, one, w->done, w->r->n);
 }
 
+/* What is not asked any more, and why. */
+static const char *no_more(const case_runner *w) {
+  if (w->o->fail_fast && w->r->failed) return "another case has failed (--fail-fast)";
+  return w->deadline > 0 && tni_cf_clock() > w->deadline ? "the time of --minutes was up" : NULL;
+}
+
 /* The next case that is still to be run, in a free slot. */
 static void fill_slot(case_runner *w, run_slot *s) {
   while (w->next < w->r->n && !s->child.pid) {
     const uint32_t at = w->next++;
     tni_cf_result *one = &w->r->results[at];
+    const char *why = no_more(w);
+    if (why && one->verdict == TNI_CF_PASSED) {
+      one->verdict = TNI_CF_SKIPPED;
+      one->skip = strdup(why);
+    }
     if (one->verdict != TNI_CF_PASSED) {
       case_finished(w, at);
       continue;
@@ -245,7 +205,7 @@ static void fill_slot(case_runner *w, run_slot *s) {
     s->at = at;
     const int e = tni_cf_child_start(&s->child, a.v, one->timeout_ms / 1e3 * w->o->patience);
     if (!e) return;
-    add_finding(one, strerror(e));
+    tni_cf_add_finding(one, strerror(e));
     case_finished(w, at);
   }
 }
@@ -258,7 +218,7 @@ static void run_all(case_runner *w) {
       run_slot *s = &w->slots[i];
       fill_slot(w, s);
       if (!s->child.pid || !tni_cf_child_poll(&s->child)) continue;
-      result_judge(&w->r->results[s->at], &s->child);
+      tni_cf_result_judge(&w->r->results[s->at], &s->child);
       tni_cf_child_finish(&s->child);
       case_finished(w, s->at);
       ended = true;
@@ -276,6 +236,7 @@ int tni_cf_run(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uint32_t n
   char cache[96];
   *r = (tni_cf_report){.seed = o->seed};
   case_runner w = {.o = &own, .r = r, .slots = calloc(o->jobs ? o->jobs : 1, sizeof *w.slots)};
+  if (o->minutes > 0) w.deadline = start + 60 * o->minutes;
   snprintf(w.dir, sizeof w.dir, "/tmp/tenon-conform-XXXXXX");
   if (!w.slots || !mkdtemp(w.dir)) return free(w.slots), snprintf(why, n_why, "/tmp: %s", strerror(errno)), -1;
   snprintf(cache, sizeof cache, "%s/cache", w.dir);

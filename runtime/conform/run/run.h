@@ -38,6 +38,9 @@ typedef struct tni_cf_run_opts {
   uint32_t n_wrapper, n_subject, n_globs;
   uint32_t level;      /* a TNI_CF_LEVEL_* bit; 0: all cases but those that require claims */
   bool thorough, list; /* list: only says which */
+  bool fail_fast;      /* after the first failure nothing more is begun */
+  double minutes;      /* after so many nothing more is begun; 0: no limit */
+  const char *seconds; /* that each case which goes on for as long as it may gets; NULL: it has a number of rounds */
   uint64_t seed;
   uint32_t jobs;   /* workers at once; at least 1 */
   double patience; /* factor on every time limit: emulators, sanitizers */
@@ -72,6 +75,8 @@ typedef struct tni_cf_about {
 void tni_cf_report_text(const tni_cf_report *r, const tni_cf_about *a, FILE *f);
 /* A new object. */
 json_t *tni_cf_report_json(const tni_cf_report *r, const tni_cf_about *a);
+/* One HTML file, failures by cause. 0, or errno. */
+int tni_cf_report_html(const tni_cf_report *r, const tni_cf_about *a, const char *file);
 /* JUnit XML: a suite per family. 0, or errno. */
 int tni_cf_report_junit(const tni_cf_report *r, const tni_cf_about *a, const char *file);
 
