@@ -84,9 +84,9 @@ enum {
   /* No plugin is probed in a child first but those whose profile says `probe: isolated`: for programs that ship no
    * tenon-helper or may start none (docs/security.md). */
   TN_RT_NO_PROBE = 128,
-  /* Where the profile has plugins in processes of their own: the calling process becomes one whose memory no other of the
-   * same user may read or write, and that leaves no core dump (Linux: PR_SET_DUMPABLE 0), before the first of them starts.
-   * It stays so. Without the flag Tenon changes no attribute of the process. */
+  /* Where the profile has plugins in processes of their own: the calling process becomes one whose memory no other of
+   * the same user may read or write, and that leaves no core dump (Linux: PR_SET_DUMPABLE 0), before the first of them
+   * starts. It stays so. Without the flag Tenon changes no attribute of the process. */
   TN_RT_UNDUMPABLE = 256,
   /* A handler of SIGBUS for the process, which stays until it ends. It looks only at the files that Tenon has mapped:
    * where one was cut short while it is in use, the call that read it returns TN_E_IO and names it. Any other SIGBUS
@@ -141,6 +141,13 @@ enum {
    * no inputs any more. use_cache_branch is true, where that branch is seen to give with an empty past what the other
    * one gives; num_logits_to_keep is 0, all. Without the flag the model is as its file says. */
   TN_MODEL_DECODER = 64,
+  /* What comes before the decoder at path in an encoder-decoder model, which tn_lm_load asks for: the encoder beside it
+   * (encoder_model.onnx) and what the decoder makes of its output once. Inputs: input_ids [batch, positions] and, where
+   * the encoder has it, attention_mask; outputs: present.N.encoder.key and .value, which the decoder, loaded with
+   * TN_MODEL_DECODER, reads as past_key_values.N.encoder.key and .value. TN_E_UNAVAILABLE: there is no such file.
+   * TN_E_UNSUPPORTED: the encoder reads images or sound, or the decoder with an empty past is not seen to be the one
+   * without a past. */
+  TN_MODEL_SOURCE = 128,
   TN_MODEL_PACK = 16 /* stop after packing: reports only, no session. Devices that cannot run (offline) may pack */
 };
 
@@ -268,7 +275,9 @@ typedef struct tn_keep_opts {
 /* TN_E_UNSUPPORTED: the model has no caches that can be kept. TN_E_NO_MEMORY with the bytes. Once per session. */
 TN_API TN_MUST_CHECK tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err);
 /* Runs one step. in[i] is the tensor of model input i, out[i] of model output i (their count is the model's).
- * in[i] is NULL for past inputs. An input over the whole context takes its entries for this step's positions only
+ * in[i] is NULL for past inputs. An input that has no axis of positions, such as the keys and values that a decoder
+ * reads of its encoder, may be NULL once it was given: it stays as it is, where it is, until it is given again. An
+ * input over the whole context takes its entries for this step's positions only
  * ([batch, n]); NULL: ones. Where a model counts a sequence's rows from it (GroupQueryAttention), its zeros are on the
  * right, within the session's first step: a sequence goes on after its last one. out[i] NULL: not wanted; present
  * outputs cannot be asked for. rows: 1 for the logits of the last position only, 0 for all. Outputs are memory of the

@@ -195,6 +195,9 @@ static tn_status place_bundle(tni_bd *b) {
     if (st == TN_OK) st = tn_model_load(rt, model, &mo, &m, b->err);
     tn_free(model);
   }
+  if (st == TN_OK && m->encoder)
+    st = tni_fail(b->err, TN_E_UNSUPPORTED, b->o.model,
+                  "'%s' is half of an encoder-decoder, of which no bundle is made", m->name);
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++)
     if (m->execs[i].part.n_unsupported)
       st = tni_fail(b->err, TN_E_UNSUPPORTED, b->o.model,

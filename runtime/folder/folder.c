@@ -10,6 +10,8 @@
 #include "runtime/folder/listing.h"
 #include "runtime/llm/text/text.h"
 
+#define WITH_PAST "decoder_with_past_model"
+
 static bool is_file(const char *path) {
   struct stat st;
   return stat(path, &st) == 0 && S_ISREG(st.st_mode);
@@ -49,12 +51,20 @@ static tn_status named_by_genai(const char *dir, char **out, tn_error *err) {
   return none ? TN_OK : st;
 }
 
+static bool has_model(const tni_listing *list, const char *name) {
+  for (size_t i = 0; i < list->n; i++)
+    if (strcmp(list->names[i], name) == 0) return true;
+  return false;
+}
+
 /* By the rules, in one folder. list: what is there. */
 static tn_status file_meant_in(const char *dir, const tni_listing *list, char **out, tn_error *err) {
   static const char *const names[] = {"model.onnx", "decoder_model_merged.onnx"};
   tn_status st = named_by_genai(dir, out, err);
   for (size_t i = 0; st == TN_OK && !*out && i < sizeof names / sizeof *names; i++)
     st = file_in(dir, names[i], out, err);
+  if (st == TN_OK && !*out && has_model(list, "encoder_model.onnx") && has_model(list, "decoder_model.onnx"))
+    st = file_in(dir, "decoder_with_past_model.onnx", out, err);
   if (st != TN_OK || *out || list->n != 1) return st;
   *out = tni_file_in(dir, list->names[0]);
   return *out ? TN_OK : tni_fail_memory(err, dir);
@@ -136,25 +146,31 @@ static tn_status look_above(tni_folder *f, tn_error *err) {
   return TN_OK;
 }
 
-/* "_q4.onnx" of "decoder_model_merged_q4.onnx"; NULL: another kind of name. */
-static const char *suffix_of(const char *model) {
-  static const char *const stems[] = {"decoder_model_merged", "decoder_with_past_model", "decoder_model", "model"};
+/* "_q4.onnx" of "decoder_model_merged_q4.onnx"; NULL: another kind of name. *stem: what stands before it. */
+static const char *suffix_of(const char *model, const char **stem) {
+  static const char *const stems[] = {"decoder_model_merged", WITH_PAST, "decoder_model", "model"};
   for (size_t i = 0; i < sizeof stems / sizeof *stems; i++)
-    if (strncmp(model, stems[i], strlen(stems[i])) == 0) return model + strlen(stems[i]);
+    if (strncmp(model, *stem = stems[i], strlen(stems[i])) == 0) return model + strlen(stems[i]);
+  *stem = "";
   return NULL;
 }
 
-/* embed_tokens of the model's own kind, else the plain one. */
-static tn_status find_embed(tni_folder *f, tn_error *err) {
-  const char *slash = strrchr(f->model, '/'), *suffix = suffix_of(slash ? slash + 1 : f->model);
+/* The part of that name beside the model: of the model's own kind, else the plain one. */
+static tn_status find_beside(const tni_folder *f, const char *part, const char *suffix, char **out, tn_error *err) {
   char *name = NULL;
-  if (suffix && asprintf(&name, "embed_tokens%s", suffix) < 0) return tni_fail_memory(err, f->dir);
-  tn_status st = name ? file_in(f->dir, name, &f->embed, err) : TN_OK;
-  if (st == TN_OK && !f->embed) st = file_in(f->dir, "embed_tokens.onnx", &f->embed, err);
-  if (st == TN_OK && !f->embed) st = file_in(f->dir, "embedding.onnx", &f->embed, err);
-  if (st == TN_OK && !f->embed) st = file_in(f->dir, "embeddings.onnx", &f->embed, err);
+  if (asprintf(&name, "%s%s", part, suffix ? suffix : ".onnx") < 0) return tni_fail_memory(err, f->dir);
+  tn_status st = file_in(f->dir, name, out, err);
   free(name);
-  return st;
+  return st == TN_OK && !*out && suffix ? find_beside(f, part, NULL, out, err) : st;
+}
+
+static tn_status find_parts(tni_folder *f, tn_error *err) {
+  const char *slash = strrchr(f->model, '/'), *stem, *suffix = suffix_of(slash ? slash + 1 : f->model, &stem);
+  tn_status st = find_beside(f, "embed_tokens", suffix, &f->embed, err);
+  if (st == TN_OK && !f->embed) st = find_beside(f, "embedding", NULL, &f->embed, err);
+  if (st == TN_OK && !f->embed) st = find_beside(f, "embeddings", NULL, &f->embed, err);
+  if (st == TN_OK && strncmp(stem, "decoder", 7) == 0) st = find_beside(f, "encoder_model", suffix, &f->encoder, err);
+  return st == TN_OK && strcmp(stem, WITH_PAST) == 0 ? find_beside(f, "decoder_model", suffix, &f->first, err) : st;
 }
 
 static tn_status find_folder(const char *path, const char *choice, tni_folder *f, tn_error *err) {
@@ -173,7 +189,7 @@ static tn_status find_folder(const char *path, const char *choice, tni_folder *f
   }
   if (st == TN_OK && f->model) f->dir = tni_path_folder(f->model);
   if (st == TN_OK && !f->dir) st = tni_fail_memory(err, path);
-  if (st == TN_OK) st = find_embed(f, err);
+  if (st == TN_OK) st = find_parts(f, err);
   return st == TN_OK ? look_above(f, err) : st;
 }
 
@@ -192,6 +208,8 @@ void tni_folder_finish(tni_folder *f) {
   free(f->dir);
   free(f->above);
   free(f->embed);
+  free(f->encoder);
+  free(f->first);
   *f = (tni_folder){0};
 }
 

@@ -3,8 +3,9 @@
  * What is where in a folder with a model: the one place that knows the layouts that people download (docs/folders.md).
  *
  * A folder holds .onnx files itself or in onnx/ below it (the Hub's layout). The file is the one that is asked for by
- * name; else the one that genai_config.json names, model.onnx, decoder_model_merged.onnx, or the only one there: in the
- * folder first, then in onnx/. Its companions (tokenizer.json, config.json, ...) lie beside it or one level up.
+ * name; else the one that genai_config.json names, model.onnx, decoder_model_merged.onnx, decoder_with_past_model.onnx
+ * of an encoder-decoder, or the only one there: in the folder first, then in onnx/. Its companions (tokenizer.json,
+ * config.json, ...) lie beside it or one level up.
  */
 #ifndef TENON_FOLDER_FOLDER_H
 #define TENON_FOLDER_FOLDER_H
@@ -14,10 +15,12 @@
 #define TNI_FOLDER_BELOW "onnx" /* where the Hub keeps .onnx files */
 
 typedef struct tni_folder {
-  char *model; /* the .onnx file */
-  char *dir;   /* where it lies */
-  char *above; /* one level up; NULL: dir has a tokenizer and a config of its own */
-  char *embed; /* the graph beside it that makes inputs_embeds of ids, by its name; NULL: there is none */
+  char *model;   /* the .onnx file */
+  char *dir;     /* where it lies */
+  char *above;   /* one level up; NULL: dir has a tokenizer and a config of its own */
+  char *embed;   /* the graph beside it that makes inputs_embeds of ids, by its name; NULL: there is none */
+  char *encoder; /* encoder_model.onnx beside a decoder; NULL: there is none */
+  char *first;   /* decoder_model.onnx, without a past, beside decoder_with_past_model.onnx; NULL: there is none */
 } tni_folder;
 
 /* path: a folder or a .onnx file. choice: a file's name, "onnx/NAME" too; NULL: the rules above. TN_E_UNAVAILABLE names

@@ -22,7 +22,8 @@ static tn_status init_chat(tn_chat *c, tn_error *err) {
     for (int32_t d = 0; d < x->rank; d++) c->in[i].dims[d] = x->dims[d] < 0 ? 1 : x->dims[d];
     c->in_ptr[i] = &c->in[i];
   }
-  tn_status st = tn_session_create(c->lm->model, &c->session, err);
+  tn_status st = tni_source_create(c, err);
+  if (st == TN_OK) st = tn_session_create(c->lm->model, &c->session, err);
   return st == TN_OK && tn_model_has_cache(c->lm->model) ? tni_chat_keep(c, err) : st;
 }
 
@@ -47,6 +48,7 @@ tn_status tn_chat_create(tn_lm *lm, tn_chat **out, tn_error *err) {
 void tn_chat_destroy(tn_chat *c) {
   if (!c) return;
   if (c->session) tn_session_destroy(c->session);
+  tni_source_destroy(c);
   for (uint32_t i = 0; c->feed && i < c->lm->io.n_in; i++) free(c->feed[i].v);
   free(c->feed);
   free(c->in);
@@ -63,10 +65,13 @@ void tn_chat_cancel(tn_chat *c) {
   if (!c) return;
   atomic_store(&c->cancelled, true);
   tn_session_cancel(c->session);
+  if (c->source) tn_session_cancel(tni_source_session(c));
 }
 
 void tn_chat_trace(tn_chat *c, void (*fn)(void *user, const tn_trace_event *e), void *user) {
-  if (c) tn_session_trace(c->session, fn, user);
+  if (!c) return;
+  tn_session_trace(c->session, fn, user);
+  if (c->source) tn_session_trace(tni_source_session(c), fn, user);
 }
 
 void tn_chat_reset(tn_chat *c) {
@@ -117,6 +122,7 @@ static tn_status fill_inputs(tn_chat *c, uint32_t i, size_t past, size_t n, tn_e
   const tni_in *in = &c->lm->io.in[i];
   tn_tensor *t = &c->in[i];
   tni_chat_mem *m = &c->feed[i];
+  if (tni_is_of_source(in)) return TN_OK; /* the encoder's */
   size_t len = in->role == TNI_INPUT_MASK ? past + n : in->role == TNI_INPUT_USE_CACHE ? 1 : n, bytes = 1;
   if (in->role == TNI_INPUT_PAST) {
     t->dims[in->axis] = (int64_t)past;
@@ -248,6 +254,9 @@ tn_status tn_chat_score(tn_chat *c, const int32_t *ids, size_t n, const float **
   TNI_NOT_NULL(rows);
   TNI_NOT_NULL(vocab);
   if (n == 0 || !ids) return tni_fail(err, TN_E_INVALID, "ids", "there is no token to score");
+  if (c->source)
+    return tni_fail(err, TN_E_UNSUPPORTED, "ids",
+                    "the model is an encoder-decoder: it makes a text of another one (tenon run) and scores none");
   size_t before = c->n, got, v;
   const float *l;
   atomic_store(&c->cancelled, false);

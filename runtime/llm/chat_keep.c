@@ -9,7 +9,8 @@
 
 tn_status tni_chat_keep(tn_chat *c, tn_error *err) {
   const tni_lm_io *io = &c->lm->io;
-  const tn_keep_opts o = {.h = {sizeof o, 1, 0}, .batch = 1, .capacity = c->lm->context};
+  /* Decoders after an encoder are exported for one position a step. */
+  const tn_keep_opts o = {.h = {sizeof o, 1, 0}, .batch = 1, .capacity = c->lm->context, .max_step = c->source ? 1 : 0};
   tn_status st = tn_session_keep(c->session, &o, err);
   if (st != TN_OK) return st;
   c->chunk = tn_session_max_step(c->session);
@@ -19,7 +20,7 @@ tn_status tni_chat_keep(tn_chat *c, tn_error *err) {
   for (uint32_t i = 0; i < io->n_in; i++) {
     size_t bytes = (size_t)c->chunk * tni_lm_elem_bytes(c->in[i].dtype);
     c->in_ptr[i] = NULL; /* the session's own */
-    if (io->in[i].role == TNI_INPUT_PAST || io->in[i].role == TNI_INPUT_MASK) continue;
+    if (io->in[i].role == TNI_INPUT_PAST || io->in[i].role == TNI_INPUT_MASK || tni_is_of_source(&io->in[i])) continue;
     if (!tni_chat_mem_grow(&c->feed[i], bytes)) return tni_fail_memory(err, "chat");
     c->in[i].data = c->feed[i].v;
     c->in_ptr[i] = &c->in[i];
@@ -32,7 +33,8 @@ static void feed_ids(tn_chat *c, size_t at, size_t n) {
   const tni_lm_io *io = &c->lm->io;
   for (uint32_t i = 0; i < io->n_in; i++) {
     tn_tensor *t = &c->in[i];
-    if (!c->in_ptr[i]) continue;
+    if (tni_is_of_source(&io->in[i])) c->in_ptr[i] = at == 0 ? t : NULL; /* the session holds them then */
+    if (!c->in_ptr[i] || tni_is_of_source(&io->in[i])) continue;
     const bool flag = io->in[i].role == TNI_INPUT_USE_CACHE;
     const size_t len = flag ? 1 : n;
     tni_put_ints(c->feed[i].v, t->dtype, len, io->in[i].role == TNI_INPUT_IDS ? c->history + at : NULL,

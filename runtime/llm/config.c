@@ -70,9 +70,38 @@ static tn_status read_sampling(const tni_at *root, tni_lm_config *c, tn_error *e
   return st;
 }
 
+/* [[position, id], ...]; an id of null is any. Position 0 is the decoder's first token. */
+static tn_status read_forced(const tni_at *root, tni_lm_config *c, tn_error *err) {
+  tni_at a = tni_at_key(root, "forced_decoder_ids");
+  size_t n = 0;
+  if (!a.v) return TN_OK;
+  tn_status st = tni_at_array(&a, TNI_CONFIG_FORCED, &n, err);
+  for (size_t i = 0; i < n && st == TN_OK; i++) {
+    tni_at pair = tni_at_item(&a, i), at = tni_at_item(&pair, 0), id = tni_at_item(&pair, 1);
+    size_t two;
+    int64_t where = 0, what = -1;
+    st = tni_at_array(&pair, 2, &two, err);
+    if (st == TN_OK && two != 2)
+      st = tni_at_fail(&pair, TN_E_INVALID, err, "%zu numbers, not a position and an id", two);
+    if (st == TN_OK) st = tni_at_int(&at, 1, TNI_CONFIG_FORCED - 1, &where, err);
+    if (st == TN_OK && id.v) st = tni_at_int(&id, 0, INT32_MAX, &what, err);
+    if (st == TN_OK) c->forced[where] = (int32_t)what;
+  }
+  return st;
+}
+
 static tn_status read_ids(const tni_at *root, tni_lm_config *c, tn_error *err) {
-  tn_status st = read_id(root, "bos_token_id", &c->bos, err);
-  if (st == TN_OK) st = read_id(root, "pad_token_id", &c->pad, err);
+  const struct {
+    const char *key;
+    int32_t *out;
+  } ids[] = {{"bos_token_id", &c->bos},
+             {"pad_token_id", &c->pad},
+             {"decoder_start_token_id", &c->decoder_start},
+             {"forced_bos_token_id", &c->forced_bos},
+             {"forced_eos_token_id", &c->forced_eos}};
+  tn_status st = TN_OK;
+  for (size_t i = 0; i < sizeof ids / sizeof *ids && st == TN_OK; i++) st = read_id(root, ids[i].key, ids[i].out, err);
+  if (st == TN_OK) st = read_forced(root, c, err);
   return st == TN_OK ? read_eos(root, c, err) : st;
 }
 
@@ -184,7 +213,15 @@ tn_status tni_lm_config_load(const tni_folder *f, tni_lm_config *out, tn_error *
                {"config.json", read_config},
                {"generation_config.json", read_generation},
                {"tokenizer_config.json", read_tokenizer}};
-  tni_lm_config c = {.bos = -1, .pad = -1, .temperature = 1, .top_p = 1, .repeat_penalty = 1};
+  tni_lm_config c = {.bos = -1,
+                     .pad = -1,
+                     .decoder_start = -1,
+                     .forced_bos = -1,
+                     .forced_eos = -1,
+                     .temperature = 1,
+                     .top_p = 1,
+                     .repeat_penalty = 1};
+  for (int i = 0; i < TNI_CONFIG_FORCED; i++) c.forced[i] = -1;
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
     tn_status st = read_file(f, files[i].name, files[i].read, &c, err);
     if (st != TN_OK) return st;

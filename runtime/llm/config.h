@@ -13,11 +13,14 @@
 #include "runtime/base/base.h"
 #include "runtime/folder/folder.h"
 
-enum { TNI_CONFIG_EOS = 64, TNI_CONFIG_TOKEN = 256 };
+enum { TNI_CONFIG_EOS = 64, TNI_CONFIG_TOKEN = 256, TNI_CONFIG_FORCED = 16 };
 
 typedef struct tni_lm_config {
   int64_t context, vocab; /* 0: not said */
   int32_t bos, pad;       /* -1: none */
+  /* Of encoder-decoders: the decoder's first token; the one after it, the last one; others by position. -1: not said */
+  int32_t decoder_start, forced_bos, forced_eos;
+  int32_t forced[TNI_CONFIG_FORCED]; /* [position] forced_decoder_ids, -1: any */
   int32_t eos[TNI_CONFIG_EOS];
   size_t n_eos;
   bool has_do_sample, do_sample;

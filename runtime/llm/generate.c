@@ -36,6 +36,7 @@ static tn_status prime_prompt(gen *g) {
   if (!lm->tok) return TN_OK;
   g->detok = tni_detok_create(lm->tok, true);
   if (!g->detok) return tni_fail_memory(g->err, "decoder");
+  if (g->c->source && g->c->n == 1) return TN_OK; /* a text of its own, after a token that is none of it */
   tn_status st = tni_tokenizer_decode(lm->tok, g->c->history, g->c->n, true, &all, &sum, g->err);
   free(all);
   for (size_t i = 0; i < g->c->n && st == TN_OK; i++) {
@@ -84,9 +85,10 @@ static uint32_t ends_at_token(const gen *g, int32_t id) {
 }
 
 static tn_status one_token(gen *g, const float *logits) {
-  int32_t id;
   bool hit;
-  tn_status st = tni_sampler_pick(g->sampler, logits, &id, g->err);
+  const uint32_t most = g->p->max_tokens;
+  int32_t id = tni_source_forced(g->c, (most && g->res.new_tokens + 1 >= most));
+  tn_status st = id < 0 ? tni_sampler_pick(g->sampler, logits, &id, g->err) : TN_OK;
   if (st != TN_OK) return st;
   tni_sampler_see(g->sampler, id);
   uint32_t why = ends_at_token(g, id);
@@ -138,17 +140,32 @@ static tn_status check_gen_params(const tn_gen_params *p, tn_error *err) {
   return st;
 }
 
+/* A conversation with another source, whose first token is the decoder's. */
+static tn_status begin_source(tn_chat *c, const int32_t *ids, size_t n, tn_error *err) {
+  const tni_lm_config *cfg = &c->lm->config;
+  const int32_t start = cfg->decoder_start >= 0 ? cfg->decoder_start : c->lm->bos;
+  tn_chat_reset(c);
+  const tn_status st = tni_source_run(c, ids, n, err);
+  return st == TN_OK ? tni_chat_append(c, &start, 1, err) : st;
+}
+
 static tn_status run_generation(gen *g, const int32_t *ids, size_t n, tn_error *err) {
   tn_chat *c = g->c;
+  const bool begins = c->source && (n || c->n == c->fed);
+  const int64_t began = tni_now_ns();
+  tn_status st = begins ? begin_source(c, ids, n, err) : TN_OK;
   size_t before = c->n, fed = c->fed;
-  tn_status st = tni_chat_append(c, ids, n, err);
+  const int64_t encoder_ns = tni_now_ns() - began;
+  if (st == TN_OK && !begins) st = tni_chat_append(c, ids, n, err);
   if (st == TN_OK && c->n == c->fed)
     st = tni_fail(err, TN_E_INVALID, "prompt", "it is empty and the model has no BOS token");
-  g->res.prompt_tokens = (uint32_t)(c->n - c->fed);
+  g->res.prompt_tokens = (uint32_t)(begins ? n : c->n - c->fed);
   if (st == TN_OK) st = tni_stop_create(g->p->stop, g->p->n_stop, &g->stop, err);
   if (st == TN_OK) st = prime_prompt(g);
   if (st == TN_OK) st = generation_loop(g);
-  if (st != TN_OK && c->fed <= fed) c->n = before; /* the prompt never ran */
+  g->res.prefill_ns += begins ? encoder_ns : 0;
+  if (st != TN_OK && begins) tn_chat_reset(c);
+  if (st != TN_OK && !begins && c->fed <= fed) c->n = before; /* the prompt never ran */
   tni_sampler_destroy(g->sampler);
   tni_stop_destroy(g->stop);
   tni_detok_destroy(g->detok);

@@ -17,7 +17,8 @@ static const struct {
                    [TNI_INPUT_TYPES] = {"token_type_ids", 2},
                    [TNI_INPUT_POSITIONS] = {"position_ids", 2},
                    [TNI_INPUT_CACHE_POSITION] = {"cache_position", 1},
-                   [TNI_INPUT_USE_CACHE] = {"use_cache_branch", 1}};
+                   [TNI_INPUT_USE_CACHE] = {"use_cache_branch", 1},
+                   [TNI_INPUT_SOURCE_MASK] = {"encoder_attention_mask", 2}};
 enum { INPUT_TABLE = sizeof input_table / sizeof *input_table };
 
 /* What follows the longest of the words that name starts with; NULL: none. */
@@ -40,7 +41,7 @@ const char *tni_output_present(const char *name) {
 }
 
 tni_input tni_input_named(const char *name) {
-  if (tni_input_past(name)) return TNI_INPUT_PAST;
+  if (tni_input_past(name)) return strstr(name, ".encoder.") ? TNI_INPUT_SOURCE : TNI_INPUT_PAST;
   for (int i = 0; i < INPUT_TABLE; i++)
     if (input_table[i].name && strcmp(name, input_table[i].name) == 0) return (tni_input)i;
   return TNI_INPUT_OTHER;

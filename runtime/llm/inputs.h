@@ -20,6 +20,8 @@ typedef enum tni_input {
   TNI_INPUT_CACHE_POSITION, /* [S]: the same */
   TNI_INPUT_USE_CACHE,      /* [1]: past > 0 */
   TNI_INPUT_PAST,           /* a cache that an output continues */
+  TNI_INPUT_SOURCE,         /* keys and values of an encoder's output: the same in all steps */
+  TNI_INPUT_SOURCE_MASK,    /* [B, positions of the source], ones where there is a token */
   TNI_INPUT_PIXELS          /* of tasks: an image. No name tells it */
 } tni_input;
 

@@ -62,7 +62,8 @@ static tn_status load_lm(tn_lm *lm, tn_runtime *rt, const char *path, const tn_l
   resolve_tokens(lm);
   lm->context = tn_model_max_seq(lm->model);
   if (lm->config.context && lm->config.context < lm->context) lm->context = lm->config.context;
-  return tni_lm_io_read(lm->model, &lm->io, err);
+  st = tni_lm_io_read(lm->model, &lm->io, err);
+  return st == TN_OK ? tni_source_load(lm, rt, &mo, err) : st;
 }
 
 tn_status tn_lm_load(tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_lm **out, tn_error *err) {
@@ -91,6 +92,7 @@ tn_status tn_lm_load(tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_l
 void tn_lm_destroy(tn_lm *lm) {
   if (!lm) return;
   if (lm->model) tn_model_destroy(lm->model);
+  if (lm->source) tn_model_destroy(lm->source);
   tni_lm_release(lm);
 }
 

@@ -24,7 +24,7 @@ typedef struct tni_in {
   const tn_io_info *info;
   tni_input role;
   uint32_t axis;    /* Past: the axis that grows */
-  uint32_t present; /* Past: which output continues it */
+  uint32_t present; /* Past: which output continues it. Source: which output of the source's model makes it */
 } tni_in;
 
 typedef struct tni_lm_io {
@@ -32,11 +32,13 @@ typedef struct tni_lm_io {
   uint32_t n_in, n_past;
   uint32_t logits; /* output index */
   const tn_io_info *logits_info;
+  bool after_source; /* the decoder of an encoder-decoder */
 } tni_lm_io;
 
 struct tn_lm {
   int32_t holders; /* chats; atomic. The last of them and of tn_lm_destroy frees it */
   tn_model *model;
+  tn_model *source;   /* what comes before the decoder (source.c), or NULL */
   tni_tokenizer *tok; /* NULL: no tokenizer.json, ids only */
   tni_folder folder;
   char *tok_path;
@@ -51,6 +53,9 @@ TN_MUST_CHECK tn_status tni_lm_io_read(tn_model *m, tni_lm_io *io, tn_error *err
 void tni_lm_io_finish(tni_lm_io *io);
 size_t tni_lm_elem_bytes(tn_dtype dt); /* 0: not a type that inputs or logits have here */
 
+/* What an encoder-decoder's conversation has of its source (source.c). */
+typedef struct tni_source tni_source;
+
 /* Growing bytes. */
 typedef struct tni_chat_mem {
   void *v;
@@ -60,6 +65,7 @@ typedef struct tni_chat_mem {
 struct tn_chat {
   tn_lm *lm;
   tn_session *session;
+  tni_source *source; /* of an encoder-decoder, or NULL */
   int32_t *history;
   size_t n, cap, fed; /* tokens; those in the cache */
   tni_chat_mem *feed; /* [n_in] what each input points to */
@@ -92,6 +98,18 @@ void tni_logits_to_f32(const tn_tensor *o, size_t have, size_t want, size_t voca
 /* Ids of a prompt for this conversation: template and BOS only at its start. malloc'd. */
 TN_MUST_CHECK tn_status tni_lm_prompt(const tn_lm *lm, const char *text, size_t n, bool special, tni_ids *out,
                                       tn_error *err);
+
+/* lm->source where the decoder needs one; o: as the decoder's. */
+TN_MUST_CHECK tn_status tni_source_load(tn_lm *lm, tn_runtime *rt, const tn_model_opts *o, tn_error *err);
+TN_MUST_CHECK tn_status tni_source_create(tn_chat *c, tn_error *err);
+void tni_source_destroy(tn_chat *c);
+/* ids through the encoder. The decoder's inputs of role SOURCE point to what it gives until the next call; a
+ * conversation with it has no tokens yet. */
+TN_MUST_CHECK tn_status tni_source_run(tn_chat *c, const int32_t *ids, size_t n, tn_error *err);
+tn_session *tni_source_session(const tn_chat *c); /* NULL: none */
+bool tni_is_of_source(const tni_in *in);
+/* The token that config files want at the next position, -1: any. last: no other follows. */
+int32_t tni_source_forced(const tn_chat *c, bool last);
 
 /* One holder less. */
 void tni_lm_release(tn_lm *lm);

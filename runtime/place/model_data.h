@@ -34,7 +34,8 @@ struct tn_model {
   const char *path, *name;
   uint32_t flags;
   int64_t max_seq;
-  const char *embed;        /* the file that makes inputs_embeds of ids, or NULL */
+  /* Files beside it, or NULL: what makes inputs_embeds of ids; the encoder before it; the decoder without a past */
+  const char *embed, *encoder, *first;
   const char **fixed_names; /* dims for the memory statement */
   int64_t *fixed_values;
   uint32_t n_fixed;

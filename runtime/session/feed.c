@@ -29,6 +29,10 @@ uint32_t tni_feed_axis(const tn_model *m, uint32_t i) {
   return a;
 }
 
+bool tni_feed_stays(const tn_model *m, uint32_t i) {
+  return m->roles.kinds[i] == TNI_IN_PLAIN && tni_feed_axis(m, i) == m->graph->values[m->graph->inputs[i]]->pub.rank;
+}
+
 /* --- over the context -------------------------------------------------------------------------------------------- */
 
 static void put_ones(void *dst, uint32_t dtype, int64_t n) {
@@ -242,18 +246,32 @@ tn_status tni_feed_take(const tn_session *s, tni_fed *fed, const tn_tensor *cons
   const tn_model *m = s->model;
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < m->n_inputs; i++) {
-    if (m->roles.kinds[i] != TNI_IN_PLAIN) continue;
+    const tn_tensor *given = in[i] ? in[i] : &s->keep->fed[i].t;
+    if (m->roles.kinds[i] != TNI_IN_PLAIN || given == &fed[i].t) continue;
     uint32_t axis = tni_feed_axis(m, i);
-    if (length == n || axis >= in[i]->rank || in[i]->dims[axis] != n) axis = in[i]->rank;
-    st = take_one(&fed[i], in[i], axis, from, count, length, err);
+    if (length == n || axis >= given->rank || given->dims[axis] != n) axis = given->rank;
+    st = take_one(&fed[i], given, axis, from, count, length, err);
+    fed[i].given = st == TN_OK;
   }
   return st;
 }
 
-/* Entries of inputs over the whole context. */
+static tn_status share_given(tn_session *dst, const tn_session *src, uint32_t i, tn_error *err) {
+  tni_fed *to = &dst->keep->fed[i];
+  const tni_fed *from = &src->keep->fed[i];
+  if (!tni_feed_stays(src->model, i) || !from->given) return TN_OK;
+  const tn_status st = take_one(to, &from->t, from->t.rank, 0, 0, 0, err);
+  to->given = st == TN_OK;
+  dst->keep->exec = NULL; /* its dims may be others */
+  return st;
+}
+
+/* Entries of inputs over the whole context, and what was given for all steps. */
 tn_status tni_feed_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err) {
   const tn_model *m = dst->model;
   for (uint32_t i = 0; i < m->n_inputs; i++) {
+    const tn_status given = share_given(dst, src, i, err);
+    if (given != TN_OK) return given;
     if (m->roles.kinds[i] != TNI_IN_CONTEXT) continue;
     tni_fed *to = &dst->keep->fed[i];
     const tni_fed *from = &src->keep->fed[i];

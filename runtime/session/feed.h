@@ -13,6 +13,8 @@
 uint64_t tni_feed_elem(const tn_tensor *t);
 /* The axis of a plain input that has an entry per position of the step; its rank where there is none. */
 uint32_t tni_feed_axis(const tn_model *m, uint32_t i);
+/* A plain input that has no such axis: what was given holds for later steps. */
+bool tni_feed_stays(const tn_model *m, uint32_t i);
 
 /* [n_inputs] on the session's arena; their data is malloc'd. */
 TN_MUST_CHECK tn_status tni_feed_make(const tn_session *s, tni_fed **out, tn_error *err);

@@ -11,19 +11,20 @@
 typedef struct tni_fed {
   tn_tensor t; /* dims as last bound; data is `data` */
   void *data;  /* malloc'd */
+  bool given;  /* a plain input that the caller gave: NULL leaves it as it is where it stays (tni_feed_stays) */
   uint64_t room;
 } tni_fed;
 
 /* A session that keeps its caches (step.c). */
 typedef struct tni_keep {
   int64_t batch, capacity, limit,
-      max_step;              /* capacity: limit, and room for a padded chunk at its end, in whole buckets */
-  int64_t length;            /* positions in the caches */
-  bool gaps;                 /* an input over the whole context has a zero: sequences may end at different rows */
-  struct tni_sexec *exec;    /* prepared for what follows, or NULL */
-  int64_t total, rows, end;  /* length of the context, rows of logits and where they end */
-  tni_fed *fed;              /* [n_inputs] */
-  void **remembered;         /* [n_inputs] states of fixed size at position remembered_at (fixed.h), or NULL */
+      max_step;             /* capacity: limit, and room for a padded chunk at its end, in whole buckets */
+  int64_t length;           /* positions in the caches */
+  bool gaps;                /* an input over the whole context has a zero: sequences may end at different rows */
+  struct tni_sexec *exec;   /* prepared for what follows, or NULL */
+  int64_t total, rows, end; /* length of the context, rows of logits and where they end */
+  tni_fed *fed;             /* [n_inputs] */
+  void **remembered;        /* [n_inputs] states of fixed size at position remembered_at (fixed.h), or NULL */
   int64_t remembered_at;
   struct tni_pieces *pieces; /* of prompts in flight, or NULL (pieces.c) */
 } tni_keep;

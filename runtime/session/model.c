@@ -12,6 +12,7 @@
 #include "runtime/memory/memory.h"
 #include "runtime/ops/kernel/kernel.h"
 #include "runtime/oracle/tasks/tasks.h"
+#include "runtime/passes/decoder/decoder.h"
 #include "runtime/place/place.h"
 #include "runtime/session/losses.h"
 #include "runtime/session/model_import.h"
@@ -33,7 +34,9 @@ static tn_status find_file(tn_model *m, const char *path, tn_error *err) {
   if (st != TN_OK) return st;
   m->path = tni_arena_strdup(m->arena, f.model);
   m->embed = f.embed ? tni_arena_strdup(m->arena, f.embed) : NULL;
-  const bool kept = m->path && (m->embed || !f.embed);
+  m->encoder = f.encoder ? tni_arena_strdup(m->arena, f.encoder) : NULL;
+  m->first = f.first ? tni_arena_strdup(m->arena, f.first) : NULL;
+  const bool kept = m->path && !m->embed == !f.embed && !m->encoder == !f.encoder && !m->first == !f.first;
   tni_folder_finish(&f);
   if (!kept) return tni_fail_memory(err, path);
   m->name = base_name(m->path);
@@ -112,6 +115,7 @@ static tn_status import_graph(tn_model *m, tn_error *err) {
   tni_pool_run_init(&run, m->rt->pool, &m->rt->cancel); /* what folding leaves, the check after this refuses */
   const tni_passes_options opt = {.disabled = m->disabled, .n_disabled = m->n_disabled};
   st = tni_passes_run(m->graph, &opt, tni_ops_eval, &run.run, &m->passes, err);
+  if (st == TN_OK && m->flags & TN_MODEL_DECODER) st = tni_cross_unread(m->graph, err);
   if (st == TN_OK && tni_mark_dynamic(m->graph) == UINT32_MAX) st = tni_fail_memory(err, m->path);
   if (st == TN_OK) st = tni_roles_find(m->graph, m->arena, &m->roles, err);
   return st == TN_OK ? describe_io(m, err) : st;
@@ -218,7 +222,7 @@ static tn_status make_ready(tn_model *m, tn_error *err) {
 
 enum {
   TN_MODEL_ALL = TN_MODEL_INSPECT | TN_MODEL_REFERENCE | TN_MODEL_CAPTURE | TN_MODEL_CALIBRATE | TN_MODEL_PACK |
-                 TN_MODEL_UNREAD | TN_MODEL_DECODER
+                 TN_MODEL_UNREAD | TN_MODEL_DECODER | TN_MODEL_SOURCE
 };
 
 /* The caller's options, of whatever size it was compiled with; lists are copied. */
@@ -358,5 +362,6 @@ tn_status tn_model_dump(tn_model *m, const char *format, const char *path, tn_er
   if (!f) return tni_fail(err, tni_errno_status(errno, TN_E_IO), path, "cannot write '%s': %s", path, strerror(errno));
   (dot ? tni_graph_dump_dot : tni_graph_dump_text)(m->graph, f);
   const int why = tni_close_written(f);
-  return why ? tni_fail(err, tni_errno_status(why, TN_E_IO), path, "cannot write '%s': %s", path, strerror(why)) : TN_OK;
+  return why ? tni_fail(err, tni_errno_status(why, TN_E_IO), path, "cannot write '%s': %s", path, strerror(why))
+             : TN_OK;
 }

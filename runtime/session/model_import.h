@@ -7,12 +7,13 @@
 
 #include "runtime/place/place.h"
 
-/* m->import of m->path. With TN_MODEL_DECODER inputs that choose are fixed. */
+/* m->import of m->path. With TN_MODEL_DECODER inputs that choose are fixed; with TN_MODEL_SOURCE it is what comes
+ * before such a decoder. */
 TN_MUST_CHECK tn_status tni_model_import(tn_model *m, tn_error *err);
-/* Makes the input `rows` [batch, positions, size] of a model that was just imported by the graph at path, whose only
- * input is input_ids: that is an input of the model then, in its place. TN_E_UNSUPPORTED: it reads more. After a
- * failure m is only good for tni_model_destroy. */
-TN_MUST_CHECK tn_status tni_model_join(tni_model *m, const char *rows, const char *path, const tni_import_limits *lim,
-                                       const tni_log *log, tn_error *err);
+/* Makes the input `rows` [batch, positions, size] of a model by the graph at path, which reads input_ids and, where
+ * `masked`, maybe attention_mask: these are inputs of the model then, in its place. TN_E_UNSUPPORTED: it reads more.
+ * After a failure m is only good for tni_model_destroy. */
+TN_MUST_CHECK tn_status tni_model_join(tni_model *m, const char *rows, const char *path, bool masked,
+                                       const tni_import_limits *lim, const tni_log *log, tn_error *err);
 
 #endif

@@ -64,7 +64,8 @@ static tn_status read_inputs(const tn_session *s, const tn_tensor *const *in, in
   for (uint32_t i = 0; i < m->n_inputs; i++) {
     const tn_tensor *t = in[i], *fed = &s->keep->fed[i].t;
     const uint8_t kind = m->roles.kinds[i];
-    if (kind == TNI_IN_CACHED || kind == TNI_IN_STATE ? t != NULL : kind == TNI_IN_PLAIN && !t)
+    const bool stays = !t && s->keep->fed[i].given && tni_feed_stays(m, i);
+    if (kind == TNI_IN_CACHED || kind == TNI_IN_STATE ? t != NULL : kind == TNI_IN_PLAIN && !t && !stays)
       return tni_fail(err, TN_E_INVALID, fed->name, t ? "'%s' is the session's" : "input '%s' is missing", fed->name);
     if (!t) continue;
     if (t->rank != fed->rank || t->dtype != fed->dtype || (t->bytes && !t->data))

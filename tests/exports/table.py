@@ -61,7 +61,7 @@ class Table:
         check, inspect = self.report("check", path, "default"), self.report("inspect", path, "host")
         macs = check["weight_macs"]
         share = sum(n for d, n in macs.items() if d != "host") / sum(macs.values()) if macs else None
-        past = sum(i["name"].startswith("past") for i in inspect["inputs"])
+        past = sum(i["name"].startswith("past") and ".encoder." not in i["name"] for i in inspect["inputs"])
         kept = sum(c["caches"] for c in inspect["caches"]) if inspect["caches_kept"] else 0
         return (folder.name, self.verified(folder), self.generated(folder), "" if share is None else f"{share:.0%}",
                 f"{kept} of {past}" if past else "", str(inspect["layout_ops_left"]))

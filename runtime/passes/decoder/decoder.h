@@ -31,6 +31,18 @@ TN_MUST_CHECK tn_status tni_pass_heads(tni_graph *g, uint32_t *n, tn_error *err)
 TN_MUST_CHECK tn_status tni_choose_cache(tni_graph *g, bool past, bool *there, tn_error *err);
 /* num_logits_to_keep: all. */
 TN_MUST_CHECK tn_status tni_choose_logits(tni_graph *g, tn_error *err);
+/* Decoders of encoder-decoders (cross.c). Whether g reads keys and values of an encoder's output as a past. */
+bool tni_cross_there(const tni_graph *g);
+/* The output of the decoder without a past that such an input of the one with a past is; TN_NONE. */
+tn_id tni_cross_made(const tni_graph *without, const tni_value *past);
+/* One sequence, one position, no past: inputs get these dims. Before passes. */
+TN_MUST_CHECK tn_status tni_cross_one_position(tni_graph *g, tn_error *err);
+/* Those keys and values are no outputs any more, */
+TN_MUST_CHECK tn_status tni_cross_leave(tni_graph *g, tn_error *err);
+/* nor is the encoder's output an input where nothing reads it after passes, */
+TN_MUST_CHECK tn_status tni_cross_unread(tni_graph *g, tn_error *err);
+/* or they are all that there is: g, whose branch was chosen and inlined, makes them of what it still reads. */
+TN_MUST_CHECK tn_status tni_cross_only(tni_graph *g, tn_error *err);
 /* Whether `with`, run with an empty past, computes what `without` does; both with one branch chosen and inlined,
  * constants folded. *same false: why says which value is not seen to be the same. */
 TN_MUST_CHECK tn_status tni_same_decoder(const tni_graph *with, const tni_graph *without, bool *same, char *why,

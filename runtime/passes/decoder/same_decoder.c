@@ -3,8 +3,9 @@
  * Whether a decoder with past inputs, run with an empty past, is the decoder without them: node by node from the
  * outputs. Two values are the same where their elements are known and equal for some sizes of the inputs with a past of
  * 0, where they are equal constants or the same input, or where nodes with equal attributes make them of the same
- * values; an operand of Concat that has no elements then counts for nothing. What is not seen to be the same is taken
- * to differ: branches that were traced with one position lack the mask among the positions of a run.
+ * values; an operand of Concat that has no elements then counts for nothing, and keys and values of an encoder's output
+ * (cross.c) are read by the one and made by the other. What is not seen to be the same is taken to differ: branches
+ * that were traced with one position lack the mask among the positions of a run.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,6 +116,20 @@ static bool same_elems(const proof *p, const tni_value *a, const tni_value *b) {
   return true;
 }
 
+/* Equal numbers: 0 and -0 are, which masks hold of products with 0. */
+static bool same_numbers(const tni_tensor *x, const tni_tensor *y) {
+  const bool whole = x->dtype == TN_DT_F32, half = x->dtype == TN_DT_F16 || x->dtype == TN_DT_BF16;
+  const uint32_t width = whole ? 4 : 2;
+  if (memcmp(x->data, y->data, (size_t)x->bytes) == 0) return true;
+  for (uint64_t i = 0; (whole || half) && i < x->bytes; i += width) {
+    uint32_t a = 0, b = 0;
+    memcpy(&a, (const char *)x->data + i, width);
+    memcpy(&b, (const char *)y->data + i, width);
+    if (a != b && ((a | b) & (whole ? 0x7fffffffu : 0x7fffu))) return false;
+  }
+  return whole || half;
+}
+
 static bool same_tensor(const tni_value *a, const tni_value *b) {
   const tni_tensor *x = a->tensor, *y = b->tensor;
   if (!x || !y || x->dtype != y->dtype || x->rank != y->rank || x->bytes != y->bytes ||
@@ -123,7 +138,7 @@ static bool same_tensor(const tni_value *a, const tni_value *b) {
   if (a->origin.file && b->origin.file && strcmp(a->origin.file, b->origin.file) == 0 &&
       a->origin.offset == b->origin.offset)
     return true;
-  return x->data && y->data && memcmp(x->data, y->data, (size_t)x->bytes) == 0;
+  return x->data && y->data && same_numbers(x, y);
 }
 
 static bool same_attr(const tn_attr *a, const tn_attr *b) {
@@ -190,6 +205,7 @@ typedef struct turned {
   tn_id v;
   uint32_t rank, perm[TN_MAX_RANK];
   bool moved;
+  bool made; /* v is of the decoder without past, which makes what was an input */
 } turned;
 
 static turned turn_back(const proof *p, const side *s, tn_id v) {
@@ -213,12 +229,26 @@ static turned turn_back(const proof *p, const side *s, tn_id v) {
   return t;
 }
 
+/* An input that the other decoder makes is what that makes it of. */
+static void turn_made(const proof *p, turned *a) {
+  const tni_value *v = p->with.g->values[a->v];
+  const tn_id made = v->pub.kind == TN_VALUE_INPUT ? tni_cross_made(p->without.g, v) : TN_NONE;
+  if (made == TN_NONE) return;
+  const turned b = turn_back(p, &p->without, made);
+  if (a->rank != b.rank || b.rank > TN_MAX_RANK) return;
+  for (uint32_t i = 0; i < a->rank; i++) a->perm[i] = b.perm[a->perm[i]];
+  a->v = b.v;
+  a->moved = a->made = true;
+}
+
 static bool same_turned(proof *p, tn_id va, tn_id vb, bool *moved) {
-  const turned a = turn_back(p, &p->with, va), b = turn_back(p, &p->without, vb);
+  turned a = turn_back(p, &p->with, va), b = turn_back(p, &p->without, vb);
+  turn_made(p, &a);
   *moved = a.moved || b.moved;
   if (!*moved) return false;
   if (a.rank != b.rank || memcmp(a.perm, b.perm, a.rank * sizeof *a.perm) != 0)
     return refuse(p, "is turned otherwise", p->with.g->values[va]->pub.name);
+  if (a.made) return a.v == b.v || refuse(p, "is not what the other decoder makes", p->with.g->values[va]->pub.name);
   return same_value(p, a.v, b.v);
 }
 
@@ -247,9 +277,12 @@ static bool same_value(proof *p, tn_id va, tn_id vb) {
 
 static bool same_outputs(proof *p) {
   const tni_graph *a = p->with.g, *b = p->without.g;
-  if (a->n_outputs != b->n_outputs) return refuse(p, "has other outputs", a->name);
-  for (uint32_t i = 0; i < a->n_outputs; i++)
-    if (!same_value(p, a->outputs[i], b->outputs[i])) return false;
+  for (uint32_t i = 0; i < a->n_outputs; i++) {
+    const tni_value *v = a->values[a->outputs[i]];
+    const tn_id twin = tni_graph_find(b, v->pub.name);
+    if (twin == TN_NONE || !b->values[twin]->is_output) return refuse(p, "is an output of one of them", v->pub.name);
+    if (!same_value(p, a->outputs[i], twin)) return false;
+  }
   return true;
 }
 
@@ -269,7 +302,7 @@ tn_status tni_same_decoder(const tni_graph *with, const tni_graph *without, bool
       .with.g = with, .without.g = without, .same = memo, .other = memo + with->n_values + 1, .why = why, .room = room};
   if (!set_sizes(&p->with) || !set_sizes(&p->without))
     refuse(p, "has many symbols", with->name);
-  else if (!empty_past(p))
+  else if (!tni_cross_there(with) && !empty_past(p)) /* those come with a past that is empty */
     refuse(p, "has no past of a length of its own", with->name);
   else
     *same = same_outputs(p);
