@@ -3,13 +3,16 @@
 import dataclasses
 import os
 import platform
+import re
 import subprocess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+FOLDER = "tests/faults/mutate/grown"
 # What replacements call; the code of the subject itself stays the same.
 HEADERS = ("math.h stdlib.h unistd.h errno.h fcntl.h fenv.h locale.h pthread.h sched.h signal.h sys/mman.h sys/prctl.h "
            "sys/resource.h sys/stat.h").split()
 FLAGS = ["-std=gnu11", "-O1", "-w", "-fPIC", "-fvisibility=hidden", "-D_GNU_SOURCE"]
+FLAGS += ["-I", os.path.join(ROOT, "runtime/cli/new-plugin")]  # grown includes the skeleton
 FLAGS += [f for h in HEADERS for f in ("-include", h)]
 LINK = ["-shared", "-Wl,-z,now", "-Wl,-z,defs", "-lm", "-pthread"]
 
@@ -41,11 +44,18 @@ def _skeleton(tenon, work):
     return Subject("skeleton", "blank", *files, ["--level", "abi"])
 
 
+def _grown():
+    """grown.c with the parts of its folder in their places."""
+    put = lambda m: _read(FOLDER, m[1]) if os.path.exists(os.path.join(ROOT, FOLDER, m[1])) else m[0]
+    source = re.sub(r'^#include "(.+)"\n', put, _read(FOLDER, "grown.c"), flags=re.M)
+    return Subject("grown", "grown", source, _arch(_read(FOLDER, "grown.yaml.in")), ["--level", "matmul"])
+
+
 def load(tenon, work):
     """Subjects by name."""
     acme = Subject("acme", "acme", _read("examples/vendor-backend/acme.c"),
                    _arch(_read("examples/vendor-backend/acme.yaml.in")), ["--level", "matmul"])
-    return {s.name: s for s in (acme, _skeleton(tenon, work))}
+    return {s.name: s for s in (acme, _skeleton(tenon, work), _grown())}
 
 
 class Compiler:
