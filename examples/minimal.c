@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
 
   /* A runtime opens the devices that a profile names. */
   tn_runtime *rt = NULL;
-  tn_runtime_opts ro = {.h = {sizeof ro, 1, 0}, .profile = argc > 3 ? argv[3] : "default"};
+  tn_runtime_opts ro = {.h = TN_API_HDR(tn_runtime_opts), .profile = argc > 3 ? argv[3] : "default"};
   if (tn_runtime_create(&ro, &rt, &err) != TN_OK) return complain("runtime", &err);
 
   /* A language model is a folder: model.onnx, tokenizer.json, config.json. */
@@ -46,7 +46,7 @@ int main(int argc, char **argv) {
   /* A chat holds the KV cache. Several may run at once on one model. */
   tn_chat *chat = NULL;
   tn_gen_params params;
-  tn_gen_result result = {.h = {sizeof result, 1, 0}};
+  tn_gen_result result = {.h = TN_API_HDR(tn_gen_result)};
   tn_gen_params_init(&params);
   params.max_tokens = 32;
   params.temperature = 0; /* greedy */

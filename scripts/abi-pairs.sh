@@ -21,7 +21,7 @@ inside && /^\}/ { if (growing) { print "  uint8_t grown[64];"; n++ } inside = 0 
 { print }
 END { print n + 0 > count }'
 total=0
-for h in types plugin; do
+for h in types format graph plugin; do
   awk -v count="$work/count" "$grow" "$source/include/tenon/$h.h" >"$work/tree/include/tenon/$h.h"
   total=$((total + $(cat "$work/count")))
 done

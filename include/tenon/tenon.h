@@ -11,6 +11,9 @@
  * Nothing prints and nothing reads the environment. Every function that can fail returns a status and fills a
  * caller-owned tn_error (may be NULL; what an earlier call left in it is overwritten); outputs are untouched on
  * failure. Strings are UTF-8, terminated.
+ *
+ * TN_API_* is the version of this header, tasks.h and bundle.h. The plugins' ABI has one of its own (tenon/plugin.h): an
+ * application need not care which plugins are there.
  */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
@@ -26,6 +29,11 @@ extern "C" {
 #else
 #define TN_API
 #endif
+
+#define TN_API_MAJOR 1
+#define TN_API_MINOR 0
+/* The header of a struct of this API, as an initializer: {.h = TN_API_HDR(tn_runtime_opts), ...}. */
+#define TN_API_HDR(type) { (uint32_t)sizeof(type), TN_API_MAJOR, TN_API_MINOR }
 
 typedef struct tn_runtime tn_runtime;
 typedef struct tn_model tn_model;

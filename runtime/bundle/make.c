@@ -18,7 +18,7 @@ static void note_working(tni_bd *b, tn_runtime *rt) {
 
 /* The caller's options, of whatever size it was compiled with. */
 static tn_status read_opts(tni_bd *b, const tn_runtime_opts *ro, const tn_bundle_opts *o) {
-  b->ro.h = (tn_hdr)TN_HDR(tn_runtime_opts);
+  b->ro.h = (tn_hdr)TN_API_HDR(tn_runtime_opts);
   b->ro.log_level = TN_LOG_WARN;
   if (ro) memcpy(&b->ro, ro, ro->h.size < sizeof b->ro ? ro->h.size : sizeof b->ro);
   memcpy(&b->o, o, o->h.size < sizeof b->o ? o->h.size : sizeof b->o);
@@ -189,7 +189,7 @@ static tn_status place_bundle(tni_bd *b) {
   st = tn_runtime_create(&ro, &rt, b->err);
   if (st == TN_OK) {
     note_working(b, rt);
-    const tn_model_opts mo = {.h = TN_HDR(tn_model_opts), .flags = TN_MODEL_INSPECT | TN_MODEL_DECODER};
+    const tn_model_opts mo = {.h = TN_API_HDR(tn_model_opts), .flags = TN_MODEL_INSPECT | TN_MODEL_DECODER};
     char *model = NULL;
     st = tn_model_find(b->o.model, b->o.model_file, &model, b->err);
     if (st == TN_OK) st = tn_model_load(rt, model, &mo, &m, b->err);
@@ -267,7 +267,7 @@ static tn_status load_staged(tni_bd *b, uint32_t flags, struct tni_bd_tables **t
   tn_status st = tn_runtime_create(&ro, &rt, b->err);
   if (st == TN_OK) {
     note_working(b, rt);
-    const tn_model_opts mo = {.h = TN_HDR(tn_model_opts), .flags = TN_MODEL_PACK | TN_MODEL_DECODER};
+    const tn_model_opts mo = {.h = TN_API_HDR(tn_model_opts), .flags = TN_MODEL_PACK | TN_MODEL_DECODER};
     st = tn_model_load(rt, model, &mo, &m, b->err);
   }
   if (st == TN_OK) st = check_packed(b, m);

@@ -181,7 +181,7 @@ void tni_task_trace(const tn_session *s, const tni_sexec *x, uint32_t i, const c
                     uint32_t clock) {
   if (!s->trace) return;
   const tni_etask *e = &x->exec->tasks[i];
-  tn_trace_event ev = {.h = TN_HDR(tn_trace_event),
+  tn_trace_event ev = {.h = TN_API_HDR(tn_trace_event),
                        .track = track,
                        .name = e->label,
                        .start = start,

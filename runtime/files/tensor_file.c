@@ -31,7 +31,7 @@ static tn_status make_file_tensor(const tni_tensor *t, const char *name, tn_tens
   char *mem = aligned_alloc(64, (head + t->bytes + 64) & ~(size_t)63);
   if (!mem) return tni_fail_memory(err, path);
   tn_tensor *r = (tn_tensor *)mem;
-  *r = (tn_tensor){.h = TN_HDR(tn_tensor), .dtype = t->dtype, .rank = t->rank, .data = mem + head, .bytes = t->bytes};
+  *r = (tn_tensor){.h = TN_API_HDR(tn_tensor), .dtype = t->dtype, .rank = t->rank, .data = mem + head, .bytes = t->bytes};
   memcpy(r->dims, t->dims, sizeof r->dims);
   if (name) r->name = memcpy(mem + sizeof *r, name, n_name);
   if (t->bytes) memcpy(mem + head, t->data, t->bytes);

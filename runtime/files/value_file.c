@@ -33,7 +33,7 @@ static void *take_bytes(char **at, uint64_t bytes) {
 
 static tn_tensor *build_tensor(const tni_datum *d, char **at) {
   tn_tensor *t = take_bytes(at, sizeof *t);
-  *t = (tn_tensor){.h = TN_HDR(tn_tensor)};
+  *t = (tn_tensor){.h = TN_API_HDR(tn_tensor)};
   if (d->form == TNI_FORM_TENSOR) {
     t->dtype = d->t.dtype;
     t->rank = d->t.rank;

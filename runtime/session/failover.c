@@ -11,7 +11,7 @@
 /* --- the model --------------------------------------------------------------------------------------------------- */
 
 static tn_status load_next(tn_model *m, tn_error *err) {
-  const tn_model_opts o = {.h = TN_HDR(tn_model_opts),
+  const tn_model_opts o = {.h = TN_API_HDR(tn_model_opts),
                            .flags = m->flags,
                            .max_seq = m->max_seq,
                            .dim_names = m->fixed_names,

@@ -133,7 +133,7 @@ tn_status tni_feed_make(const tn_session *s, tni_fed **out, tn_error *err) {
   for (uint32_t i = 0; i < m->n_inputs; i++) {
     const tni_value *v = tni_graph_value(m->graph, m->graph->inputs[i]);
     tn_tensor *t = &fed[i].t;
-    *t = (tn_tensor){.h = TN_HDR(tn_tensor), .name = v->pub.name, .dtype = v->pub.dtype, .rank = v->pub.rank};
+    *t = (tn_tensor){.h = TN_API_HDR(tn_tensor), .name = v->pub.name, .dtype = v->pub.dtype, .rank = v->pub.rank};
     if (m->roles.kinds[i] == TNI_IN_CACHED) {
       t->data = s; /* never read: the caches are the session's */
       t->bytes = UINT64_MAX;

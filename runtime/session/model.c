@@ -59,7 +59,7 @@ static tn_io_info *io_info(tn_model *m, tn_id v) {
   const tni_value *val = tni_graph_value(m->graph, v);
   tn_io_info *io = TNI_NEW(m->arena, tn_io_info);
   if (!io) return NULL;
-  *io = (tn_io_info){.h = TN_HDR(tn_io_info), .name = val->pub.name, .dtype = val->pub.dtype, .rank = -1};
+  *io = (tn_io_info){.h = TN_API_HDR(tn_io_info), .name = val->pub.name, .dtype = val->pub.dtype, .rank = -1};
   if (val->type) io->dtype = val->type->form == TNI_FORM_SEQUENCE ? TN_DT_SEQUENCE : TN_DT_OPTIONAL;
   if (val->pub.rank > TN_MAX_RANK) return io;
   io->rank = (int32_t)val->pub.rank;

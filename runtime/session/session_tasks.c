@@ -32,7 +32,7 @@ static void place_inputs(tn_session *s, tni_sexec *x, bool *moved) {
 tn_status tni_session_output(tn_session *s, tni_sexec *x, tn_id v, tn_tensor *out, tn_error *err) {
   const tni_value *val = tni_graph_value(s->model->graph, v);
   uint32_t r = x->exec->region_of[v];
-  out->h = (tn_hdr)TN_HDR(tn_tensor);
+  out->h = (tn_hdr)TN_API_HDR(tn_tensor);
   out->name = val->pub.name;
   const uint32_t cache = tni_state_of_present(s->model->graph, v);
   if (cache != TN_NONE) return tni_states_present(s, cache, s->valid, out, err);

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tenon/format.h: weights and their formats, a part of the vendor ABI.
+ *
+ * A format says how a constant matrix is packed and how kernels compute with it. It needs no device. The host calls size,
+ * begin, rows (from several threads) and end once per matrix, keeps the bytes and maps the file ever after. The rules of
+ * structs and threads are those of tenon/plugin.h, which includes this file and has TN_HDR.
+ */
+#ifndef TENON_FORMAT_H
+#define TENON_FORMAT_H
+
+#include <tenon/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tn_host tn_host;
+typedef struct tn_format tn_format;
+typedef struct tn_pack tn_pack; /* the plugin's own: one packing under way */
+
+/* How a format computes, declared: the contract that kernels are judged by (docs/numerics.md).
+ * Activations: x is cut into groups of act_group along K (0: the whole row). TN_ACT_ABSMAX: s = absmax / act_max (f32
+ * division), q = round(x * (1 / s)) where 1/s is the f32 quotient act_max / absmax; absmax 0 gives q = 0. TN_ACT_NONE: x
+ * is used in act_dtype.
+ * TN_ACT_RUNSUM, for lookup tables: as ABSMAX with, for absmax, the largest sum of |x| over the runs of act_run elements
+ * that the group is cut into (the last may be short), f32, neighbours added first: (|x0| + |x1|) + (|x2| + |x3|). A
+ * table of all partial sums of a run's q then spans at most act_max and the rounding of q: no entry of it is rounded.
+ * TN_ACT_STATIC, for calibrated scales: one scale s for all of x, act_group 0. q = round(x / s), f32 division, clamped to
+ * [-act_max - 1, act_max]; NaN gives 0. s is act_scale; where that is 0, the float whose bits are the low 32 of the
+ * format's params[0]. With acc_inner I64 and acc_outer F64 y is f32 of (f64) sum * (s * s_w), rounded to f64 and then to
+ * f32: the sum is a wide integer, so kernels that split it in any way give the same bits (docs/numerics.md has the domain).
+ * y[m,n] = sum over groups of sx * sum_k q * w; within a group the sum runs in acc_inner, across groups in acc_outer.
+ * avg_depth, with RUNSUM: entries of tables may be added through avg_depth levels of rounding averages of bytes,
+ * (a + b + 1) >> 1, in trees of 2^avg_depth runs, and what they add on average, avg_depth / 4 for each entry, is taken
+ * off. A level rounds by 0 or 1/2, so an entry is off by avg_depth / 4 at most, and a group's sum over k by
+ *   (act_group / act_run) * avg_depth / 4 * avg_unit * w0, w0: the smallest |w[n,k]| of the group that is not 0
+ * on top of what the accumulators round. Exact sums obey it too. */
+enum { TN_ACT_NONE = 0, TN_ACT_ABSMAX = 1, TN_ACT_RUNSUM = 2, TN_ACT_STATIC = 3 };
+enum { TN_ROUND_HALF_EVEN = 0, TN_ROUND_HALF_AWAY = 1 };
+enum { TN_DENORM_KEEP = 0, TN_DENORM_FLUSH = 1 };
+enum { TN_NAN_PROPAGATE = 0, TN_NAN_UNDEFINED = 1 };
+typedef struct tn_numerics {
+  tn_hdr h;
+  uint32_t act_dtype;   /* of q: TN_DT_I8, TN_DT_I16, TN_DT_I32, TN_DT_F16, TN_DT_F32 */
+  uint32_t act_group;   /* elements along K that share a scale; 0 = K */
+  uint32_t act_scheme;  /* TN_ACT_* */
+  uint32_t act_round;   /* TN_ROUND_* */
+  float act_max;        /* largest |q|; RUNSUM: of a run's sum of |q|, before rounding */
+  uint32_t acc_inner;   /* dtype of sums within a group */
+  uint32_t acc_outer;   /* dtype of sums across groups */
+  uint32_t scale_dtype; /* dtype that weight scales are stored in */
+  uint32_t denormals;   /* TN_DENORM_* of scales and outputs */
+  uint32_t nan;         /* TN_NAN_* for inputs that are NaN or infinite */
+  double finite_max;    /* |x| above this is outside the declared domain */
+  uint32_t act_run;     /* RUNSUM: elements of a run, 2, 4 or 8; act_group is a multiple of it */
+  float act_scale;      /* STATIC: s; 0: it stands in params[0] */
+  uint32_t avg_depth;   /* levels of averages between entries of tables; 0: exact sums */
+  float avg_unit;       /* avg_depth > 0: what one unit in the entries of all planes of a run weighs, in w0 */
+} tn_numerics;
+
+/* Weights that a model brings already quantized (MatMulNBits and the like). AFFINE: w[n,k] = (code - zero) * scale in f32,
+ * with scale and zero of row n and group k / group; codes are unsigned. How they are stored is the host's affair, grid()
+ * tells. */
+enum { TN_QUANT_AFFINE = 0 };
+/* HALF: 2^(bits-1) everywhere; CODES: integers in 0..2^bits - 1; VALUES: any f32 up to 256 in magnitude; UNKNOWN: nobody
+ * looked, or beyond that. */
+enum { TN_ZERO_UNKNOWN = 0, TN_ZERO_HALF = 1, TN_ZERO_CODES = 2, TN_ZERO_VALUES = 3 };
+typedef struct tn_quant {
+  tn_hdr h;
+  uint32_t bits;        /* of a code */
+  uint32_t group;       /* elements along K that share a scale */
+  uint32_t scheme;      /* TN_QUANT_* */
+  uint32_t scale_dtype; /* what every scale fits: TN_DT_F16 (as a normal number or 0) or TN_DT_F32 */
+  const void *codes;    /* NULL */
+  const void *scales;   /* NULL */
+  const void *zeros;    /* NULL */
+  const void *ctx;      /* the host's */
+  /* Rows [n0, n1): codes[(n1-n0) * K], one a byte; scales and zeros [(n1-n0) * ceil(K / group)]. Any may be NULL: not
+   * wanted. Any thread. */
+  tn_status (*grid)(const struct tn_quant *q, int64_t n0, int64_t n1, uint8_t *codes, float *scales, float *zeros);
+  uint32_t zero_kind; /* TN_ZERO_* */
+  uint32_t reserved;
+} tn_quant;
+
+/* What an activation was like on the calibration text (docs/calibration.md). The channels are its last dim. */
+typedef struct tn_stats {
+  tn_hdr h;
+  float absmax;           /* largest |x| */
+  float p999;             /* what 99.9 % of all |x| are not above, rounded up by less than 2^-8 of itself */
+  uint32_t n;             /* channels */
+  uint32_t reserved;
+  const float *ch_over;   /* [n] or NULL: in how many rows |x / s| > 127.5, s = p999 / 127 */
+  const float *ch_mean;   /* [n] or NULL: mean of x over the rows */
+  const float *ch_weight; /* [n] or NULL: mean of x^2 over the rows */
+  uint64_t rows;          /* of the text; 0: unknown */
+} tn_stats;
+
+/* A constant matrix [N,K] to be packed; siblings are joined along N by the host before the plugin sees them. */
+enum { TN_WEIGHT_TRANSPOSED = 1 }; /* raw is stored [K,N] */
+typedef struct tn_weight {
+  tn_hdr h;
+  void *ctx;             /* the host's */
+  int64_t N;             /* rows: outputs */
+  int64_t K;             /* columns: inputs */
+  uint32_t dtype;        /* of raw */
+  uint32_t flags;        /* TN_WEIGHT_* */
+  const void *raw;       /* the stored bytes, or NULL (joined, or not addressable): then rows() */
+  const tn_quant *quant; /* NULL where the model brings floats */
+  const tn_stats *x;     /* of the activation that meets this weight, or NULL */
+  /* Rows [n0, n1) as float, dst[(n1-n0) * K], row-major in K whatever the storage. Any thread. */
+  tn_status (*rows)(const struct tn_weight *w, int64_t n0, int64_t n1, float *dst);
+  uint8_t hash[32]; /* of the content; the host fills it when it packs */
+} tn_weight;
+
+/* Packed bytes, owned by the host. What set() gets of them lives until release of the program. */
+typedef struct tn_blob {
+  tn_hdr h;
+  void *ctx;               /* the host's */
+  const tn_format *format; /* that packed it */
+  int64_t N;
+  int64_t K;
+  uint64_t bytes;
+  const void *ptr;       /* the bytes, read only; NULL: on disk only, then read() */
+  const int64_t *params; /* [n_params] of the format */
+  uint32_t n_params;
+  uint32_t reserved;
+  /* n bytes at offset. Any thread, in run too. */
+  tn_status (*read)(const struct tn_blob *b, uint64_t offset, uint64_t n, void *dst);
+} tn_blob;
+
+/* Leaf. What a packed matrix takes. */
+typedef struct tn_pack_size {
+  uint64_t bytes;
+  uint32_t align;    /* of the first byte, a power of two */
+  uint32_t row_unit; /* rows are packed in multiples of it */
+} tn_pack_size;
+
+/* A weight format. Identity = name, version, params: whoever states it promises equal bytes on every machine and for
+ * every split of rows over threads. Needs no device. */
+enum { TN_FMT_READS_STATS = 1, TN_FMT_READS_QUANT = 2 };
+struct tn_format {
+  tn_hdr h;
+  const char *name;      /* "w4g" ... ; [a-z0-9._-] */
+  uint32_t version;      /* another one is another format */
+  uint32_t bits;         /* of a code */
+  uint32_t group;        /* elements along K that share a scale; 0: by params */
+  uint32_t flags;        /* TN_FMT_* */
+  float bits_per_weight; /* all in: codes, scales, zeros */
+  float w_err;           /* bound of |w - unpack(pack(w))| relative to the group's absmax */
+  float x_err;           /* bound of |x - dequantized x| relative to the activation group's absmax */
+  uint32_t reserved;
+  const tn_numerics *numerics;
+  /* Numerics for given params (may differ by group); NULL: always `numerics`. */
+  const tn_numerics *(*numerics_of)(const tn_format *f, const int64_t *params, uint32_t n);
+  /* Pure. */
+  tn_status (*size)(const tn_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n, tn_pack_size *out);
+  /* Begins: may read the whole tensor once. Memory from host->alloc. w lives until end. */
+  tn_status (*begin)(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params, uint32_t n,
+                     tn_pack **out, tn_error *err);
+  /* Packs rows [n0, n1) (n0 a multiple of row_unit, n1 too or N) into their place in blob. Disjoint ranges from any
+   * threads at once. */
+  tn_status (*rows)(tn_pack *p, int64_t n0, int64_t n1, void *blob);
+  /* Writes what is left (header) and frees p. blob NULL: abandon. */
+  tn_status (*end)(tn_pack *p, void *blob);
+  /* box = n0,n1,k0,k1: dst[(n1-n0) * (k1-k0)] floats; reads no other bytes than those rows need. */
+  tn_status (*unpack)(const tn_blob *b, const int64_t box[4], float *dst);
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif
