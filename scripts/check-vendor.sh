@@ -30,6 +30,7 @@ cp -R "$source/examples/vendor-backend" acme
 [ "$(wc -l <acme/acme.c)" -lt 500 ] || die "acme.c has 500 lines or more"
 build_alone acme
 conform acme/build/acme.so --level matmul
+conform acme/build/acme-ops.so --level abi
 tenon run "$source/models/demo" -p "In the beginning" -n 16 --temp 0 --profile acme/acme-profile.yaml \
   --plugin-dir "$work/acme/build" >out 2>err || { cat err; die "tenon run"; }
 grep -q '^placement: acme 2[0-9] nodes' err || { cat err; die "not all products are acme's"; }

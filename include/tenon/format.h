@@ -59,10 +59,14 @@ typedef struct tn_numerics {
   float avg_unit;       /* avg_depth > 0: what one unit in the entries of all planes of a run weighs, in w0 */
 } tn_numerics;
 
-/* Weights that a model brings already quantized (MatMulNBits and the like). AFFINE: w[n,k] = (code - zero) * scale in f32,
- * with scale and zero of row n and group k / group; codes are unsigned. How they are stored is the host's affair, grid()
- * tells. */
-enum { TN_QUANT_AFFINE = 0 };
+/* Weights that are quantized before they are packed: a model brought them so (MatMulNBits and the like), or a solver
+ * chose codes and scales on the grid that the format states (tn_format.grid). AFFINE: w[n,k] = (code - zero) * scale in
+ * f32, with scale and zero of row n and group k / group; codes are unsigned. LEVELS (1.1): w[n,k] = levels[code] * scale.
+ * How they are stored is the host's affair, grid() tells. */
+enum { TN_QUANT_AFFINE = 0, TN_QUANT_LEVELS = 1 };
+/* 1.1. A format with a `grid` that gets KEEP takes codes, scales and zeros bit for bit, and refuses (TN_E_INVALID, from
+ * begin or rows) what its grid does not hold. Without KEEP it may round. */
+enum { TN_QUANT_KEEP = 1 };
 /* HALF: 2^(bits-1) everywhere; CODES: integers in 0..2^bits - 1; VALUES: any f32 up to 256 in magnitude; UNKNOWN: nobody
  * looked, or beyond that. */
 enum { TN_ZERO_UNKNOWN = 0, TN_ZERO_HALF = 1, TN_ZERO_CODES = 2, TN_ZERO_VALUES = 3 };
@@ -81,7 +85,43 @@ typedef struct tn_quant {
   tn_status (*grid)(const struct tn_quant *q, int64_t n0, int64_t n1, uint8_t *codes, float *scales, float *zeros);
   uint32_t zero_kind; /* TN_ZERO_* */
   uint32_t reserved;
+  uint32_t flags;      /* 1.1: TN_QUANT_KEEP */
+  uint32_t n_levels;   /* 1.1: LEVELS: how many there are, 256 at most */
+  const float *levels; /* 1.1: LEVELS: [n_levels], those of the whole matrix */
 } tn_quant;
+
+/* 1.1. The grid of a format: the weights that it holds exactly. A solver that knows nothing else of the format chooses
+ * codes, scales, zeros on it and hands them to begin as a tn_quant with TN_QUANT_KEEP, groups of the same length;
+ * unpack then gives back w bit for bit.
+ * AFFINE: w = (code - zero) * scale, codes 0 .. n_codes - 1. A scale is scale_unit times a finite normal number of
+ * scale_dtype, or 0; below 0 only with TN_GRID_SIGNED. zero_kind: TN_ZERO_HALF: `zero` everywhere; TN_ZERO_CODES: any of
+ * 0 .. n_codes - 1; TN_ZERO_VALUES: any f32 up to 256 in magnitude.
+ * LEVELS: w = levels[code] * scale, a quant of scheme LEVELS. The solver chooses the levels too, once for the matrix:
+ * n_codes ascending numbers that are values of level_dtype. */
+enum { TN_GRID_AFFINE = 0, TN_GRID_LEVELS = 1 };
+enum { TN_GRID_SIGNED = 1 };
+typedef struct tn_grid {
+  tn_hdr h;
+  uint32_t kind;        /* TN_GRID_* */
+  uint32_t flags;       /* TN_GRID_SIGNED */
+  uint32_t n_codes;     /* 256 at most */
+  uint32_t group;       /* elements along K that share scale and zero; 0: the whole row */
+  uint32_t scale_dtype; /* TN_DT_F16 or TN_DT_F32 */
+  float scale_unit;
+  uint32_t zero_kind;   /* TN_ZERO_* of AFFINE */
+  float zero;           /* TN_ZERO_HALF */
+  uint32_t level_dtype; /* LEVELS: TN_DT_I8 or TN_DT_F32 */
+  uint32_t reserved;
+} tn_grid;
+
+/* 1.1. Leaf. A part of a packed matrix that a program may have attached alone (tn_need.section): codes here, scales
+ * there. Sections do not meet; offset is a multiple of align, a power of two. */
+typedef struct tn_section {
+  uint64_t offset;
+  uint64_t bytes;
+  uint32_t align;
+  uint32_t reserved;
+} tn_section;
 
 /* What an activation was like on the calibration text (docs/calibration.md). The channels are its last dim. */
 typedef struct tn_stats {
@@ -165,6 +205,12 @@ struct tn_format {
   tn_status (*end)(tn_pack *p, void *blob);
   /* box = n0,n1,k0,k1: dst[(n1-n0) * (k1-k0)] floats; reads no other bytes than those rows need. */
   tn_status (*unpack)(const tn_blob *b, const int64_t box[4], float *dst);
+  /* 1.1. Pure. The grid for these params; TN_E_UNSUPPORTED: it cannot be said. NULL: the format takes floats, and models'
+   * grids as far as it likes. */
+  tn_status (*grid)(const tn_format *f, const int64_t *params, uint32_t n, tn_grid *out);
+  /* 1.1. Pure. Sections of a packed matrix, cap of out at most; *count is how many there are. NULL: none. */
+  tn_status (*sections)(const tn_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n, uint32_t cap,
+                        tn_section *out, uint32_t *count);
 };
 
 #ifdef __cplusplus

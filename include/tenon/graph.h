@@ -60,6 +60,7 @@ typedef struct tn_attr {
     const char *const *strings;
     const void *p;
   } u;
+  const char *name; /* 1.1: as ONNX calls it */
 } tn_attr;
 
 /* A KV cache owned by the host, updated in place. A cache is two values of kind STATE that are one memory: the first, as
@@ -114,10 +115,32 @@ typedef struct tn_node {
   uint32_t reserved;
   const tn_id *in;            /* [n_in] values; absent: TN_NONE */
   const tn_id *out;           /* [n_out] values; absent: TN_NONE */
-  const tn_attr *const *attr; /* [n_attr] in the order of attrs.h, defaults filled in */
+  /* [n_attr] In the order of attrs.h, defaults filled in. Of a custom operator: what the model wrote, in its order; look
+   * them up by name. */
+  const tn_attr *const *attr;
   const char *name;
-  const char *domain;
+  const char *domain; /* "" is ai.onnx */
+  const char *type;   /* 1.1: the operator's name in its domain */
 } tn_node;
+
+/* 1.1. An operator of a vendor's own: nodes of a model with this domain and type are known where a plugin of the profile
+ * lists it (tn_plugin.ops). They come to claim with op TN_OP_UNKNOWN, and some device must take them: the host has no
+ * kernel for them. Nothing folds, fuses or removes them but where nobody reads their results.
+ * shape: what goes in and what comes out, as text, so that shapes are known without the plugin's code:
+ *   "[b..., k], [k, n], ?[n] -> [b..., 2 * n]"
+ * Operands, then results, in the node's order. An operand's dims are names and numbers. A name stands for the dim and
+ * must say the same wherever it comes again; `b...` stands for any number of dims, once in an operand; ? marks an operand
+ * that may be absent, and ends the list where more may follow that nobody looks at ("?..."). A result's dims are
+ * expressions of names, numbers, + - * / (rounded up) and brackets; a name that no operand has is an INT attribute of the
+ * node. A result has the dtype of the first operand, or the one before its bracket: "float32[b..., n]". */
+typedef struct tn_custom_op {
+  tn_hdr h;
+  const char *domain; /* "com.acme": not one of Tenon's or ONNX's */
+  const char *type;
+  uint32_t since; /* opset version of the domain that it is known from */
+  uint32_t until; /* and to; 0: on */
+  const char *shape;
+} tn_custom_op;
 
 typedef struct tn_graph {
   tn_hdr h;
@@ -139,13 +162,23 @@ enum {
   TN_WHY_NONE = 0, TN_WHY_OP = 1, TN_WHY_DTYPE = 2, TN_WHY_SHAPE = 3, TN_WHY_ATTR = 4, TN_WHY_NOT_CONST = 5,
   TN_WHY_NO_STATS = 6, TN_WHY_FLOAT = 7, TN_WHY_DRIVER = 8, TN_WHY_OPTION = 9, TN_WHY_TOO_BIG = 10, TN_WHY_CPU = 11
 };
-enum { TN_REL_EQ = 1, TN_REL_LE = 2, TN_REL_GE = 3, TN_REL_MOD = 4 };
-/* Leaf. lhs rel rhs must hold at run time (MOD: lhs % rhs == 0). */
+/* IN (1.1): lhs is one of the values of the claim's sets[rhs]. */
+enum { TN_REL_EQ = 1, TN_REL_LE = 2, TN_REL_GE = 3, TN_REL_MOD = 4, TN_REL_IN = 5 };
+/* Leaf. lhs rel rhs must hold at run time (MOD: lhs % rhs == 0).
+ * EQ and IN of the positions of a run: the host cuts prompts into pieces of the (largest) length and pads a shorter one
+ * to the next length that is allowed, where the model's runs can be padded; else the claim counts as a no. */
 typedef struct tn_constraint {
   tn_expr lhs;
   uint32_t rel; /* TN_REL_* */
   int64_t rhs;
 } tn_constraint;
+
+/* 1.1. Leaf. Values of a constraint IN: ascending, each at least 1, 64 at most. */
+typedef struct tn_value_set {
+  const int64_t *v; /* [n] */
+  uint32_t n;
+  uint32_t reserved;
+} tn_value_set;
 
 /* A layout that a plugin accepts for a STATE.
  * dtype TN_DT_I8 is a quantized cache of floats: what one head has at one position, `size` elements, is `size` codes,
@@ -182,7 +215,10 @@ typedef struct tn_claim {
   uint64_t weight_bytes;            /* of packed weights that it would hold */
   uint32_t n_params;
   uint32_t reserved2;
-  char text[120]; /* why not; empty for yes */
+  char text[120];           /* why not; empty for yes */
+  const tn_value_set *sets; /* 1.1: [n_sets] of constraints IN */
+  uint32_t n_sets;
+  uint32_t reserved3;
 } tn_claim;
 
 /* Copies what it is given. */

@@ -25,7 +25,8 @@
  *     at a time per device, but beside run and submit. run: at once for different args, also of one plan. submit: one at
  *     a time per engine. Formats: any thread.
  *  7. No exit, abort, signal handler or exception crosses. FP mode, affinity and signal mask come back unchanged.
- *  8. Enum values born in minor m are used only when the negotiated minor >= m.
+ *  8. Enum values born in minor m are used only when the negotiated minor >= m. "1.1" at a field, a struct or a value says
+ *     when it was born; the rest is 1.0.
  */
 #ifndef TENON_PLUGIN_H
 #define TENON_PLUGIN_H
@@ -40,7 +41,7 @@ extern "C" {
 #endif
 
 #define TN_ABI_MAJOR 1
-#define TN_ABI_MINOR 0
+#define TN_ABI_MINOR 1
 #define TN_ENTRY_SYMBOL "tenon_plugin_entry_v1"
 
 /* The header of a struct of this ABI, as an initializer: {.h = TN_HDR(tn_need), ...}. */
@@ -155,6 +156,8 @@ typedef struct tn_need {
   uint32_t n_params;
   uint32_t residency; /* TN_RESIDENCY_* */
   uint32_t flags;     /* TN_NEED_* */
+  uint32_t section;   /* 1.1: 1 + index of the section that its slots get of the packed matrix; 0: all of it */
+  uint32_t reserved;
 } tn_need;
 
 enum {
@@ -233,19 +236,21 @@ typedef struct tn_buffer {
   uint32_t reserved;
 } tn_buffer;
 
-enum { TN_MEM_NEW = 0, TN_MEM_HOST_PTR = 1, TN_MEM_DMABUF = 2, TN_MEM_FD = 3 };
+/* AHB (1.1): ptr is an AHardwareBuffer*, of format BLOB; who keeps it takes a reference of its own. */
+enum { TN_MEM_NEW = 0, TN_MEM_HOST_PTR = 1, TN_MEM_DMABUF = 2, TN_MEM_FD = 3, TN_MEM_AHB = 4 };
 enum { TN_BUF_ZERO = 1, TN_BUF_HOST = 2 }; /* zeroed; the CPU will map it */
 typedef struct tn_buffer_req {
   tn_hdr h;
   uint64_t bytes;
   uint64_t offset; /* in fd */
-  void *ptr;       /* HOST_PTR */
+  void *ptr;       /* HOST_PTR, AHB */
   int32_t fd;      /* DMABUF, FD */
   uint32_t kind;   /* TN_MEM_* */
   uint32_t usage;  /* bit k: slots of kind TN_SLOT_k will lie there */
   uint32_t flags;  /* TN_BUF_ZERO, TN_BUF_HOST */
   uint32_t align;  /* of its first byte, a power of two */
   uint32_t reserved;
+  uint64_t modifier; /* 1.1: DMABUF: the DRM format modifier of its bytes; 0 (linear) is all that the host can use itself */
 } tn_buffer_req;
 
 /* Memory of one use. What engines read of INPUT and STEP values lies in one buffer of the device, which the host writes
@@ -262,6 +267,20 @@ typedef struct tn_view {
   uint32_t rank;
 } tn_view;
 
+/* 1.1. When one item is over, told from device to device without the CPU's scheduler between them. WORD: a 64-bit number
+ * in host memory. The item is over once *word >= value (acquire); who signals stores value (release), after the item's
+ * writes can be seen by every device that shares the memory, and before done; also where the item failed or was
+ * cancelled: who waits must not hang. Other kinds (a sync_file, a driver's timeline) will get numbers of their own. */
+enum { TN_FENCE_WORD = 1 };
+typedef struct tn_fence {
+  tn_hdr h;
+  uint32_t kind; /* TN_FENCE_* */
+  uint32_t reserved;
+  uint64_t *word; /* aligned to 64; lives until the items that name it are done, or the devices of given up ones closed */
+  uint64_t value; /* never 0; later items of the same word have larger ones */
+} tn_fence;
+
+enum { TN_PRIORITY_NORMAL = 0, TN_PRIORITY_LOW = 1, TN_PRIORITY_HIGH = 2 };
 /* One submission: a bound plan, or (plan NULL) a copy src -> dst. */
 typedef struct tn_item {
   tn_hdr h;
@@ -271,6 +290,13 @@ typedef struct tn_item {
   const tn_view *dst;
   tn_ticket *ticket; /* for host->done */
   int64_t ready;     /* when its inputs were ready, on caps->clock */
+  /* 1.1: on clock 0: when the host gives the item up, and the device with it; 0: never. A driver that can should give up
+   * a little earlier, and say why. */
+  int64_t deadline;
+  uint32_t priority; /* 1.1: TN_PRIORITY_*, a wish: against other work of the hardware */
+  uint32_t n_waits;
+  const tn_fence *const *waits; /* 1.1: [n_waits] it begins after these; kinds of caps->wait_fences */
+  const tn_fence *signal;       /* 1.1: told when it is over, or NULL; a kind of caps->signal_fences */
 } tn_item;
 
 /* ---------------------------------------------------------------------------------------- what the plugin gives */
@@ -328,12 +354,15 @@ typedef struct tn_caps {
   uint64_t memory_bytes;     /* of its own */
   uint64_t max_buffer_bytes; /* of one create */
   uint64_t window_bytes;     /* that its address space holds of packed weights at once */
+  uint32_t wait_fences;      /* 1.1: that items may wait for: bit k = TN_FENCE_k */
+  uint32_t signal_fences;    /* 1.1: that items may signal */
 } tn_caps;
 
 /* A device. Freed in the order args, plans, programs, buffers, device; also after DEVICE_LOST. An item that the host has
- * given up (nothing came back for timeout_ms) may still be in flight then: args_free waits for it, or takes it out of the
- * queue. Its `done`, and one for any item of an earlier step or session, may come until close. Buffer functions are
- * NULL where memory is the host's; submit is NULL where there are no engines. */
+ * given up (nothing came back until its deadline) may still be in flight then: args_free takes it out of the queue, or
+ * waits for it, but a second at most; then what it may still touch stays where it is for good. Its `done`, and one for
+ * any item of an earlier step or session, may come until close. Buffer functions are NULL where memory is the host's;
+ * submit is NULL where there are no engines. */
 struct tn_device {
   tn_hdr h;
   const tn_caps *caps; /* those of enumerate */
@@ -371,6 +400,14 @@ struct tn_device {
    * may use what is not mapped. Buffers flagged TN_BUF_COHERENT stay mapped while items use them. */
   tn_status (*map)(tn_buffer *b, uint64_t offset, uint64_t n, uint32_t access, void **ptr, tn_error *err);
   tn_status (*unmap)(tn_buffer *b, void *ptr, tn_error *err);
+  /* 1.1. Asks that an item end soon, or (ticket NULL) all that the engine has. Each is completed all the same, with
+   * TN_E_CANCELLED or with what had become of it. Returns at once; any thread, also beside submit. NULL: items run to
+   * their end. */
+  void (*cancel)(tn_device *d, uint32_t engine, tn_ticket *ticket);
+  /* 1.1. The host has given the device up. Only args_free, unbind, release, destroy and close follow; from here on none
+   * of them waits for the hardware, a thread or a lock that an item may hold. What items may still touch stays where it
+   * is for good, and close joins no thread that hangs. Any thread, at most once; NULL: the host leaves all of it alone. */
+  void (*abandon)(tn_device *d);
 };
 
 /* RESIDENT: something of it outlives shutdown (a driver's threads): the code must stay loaded. A second entry call after
@@ -393,6 +430,9 @@ struct tn_plugin {
   const void *(*get_extension)(tn_plugin *p, const char *name, uint32_t version);
   uint32_t flags; /* TN_PLUGIN_* */
   uint32_t reserved;
+  const tn_custom_op *const *ops; /* 1.1: [n_ops] operators of its own */
+  uint32_t n_ops;
+  uint32_t reserved2;
 };
 
 /* Both ranges are filled even on failure, so that the message shows both. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One answer per node. A yes holds under the constraint that there are exactly as many rows as a chunk has (of each
- * sequence of a batch).
+ * One answer per node. A yes holds under the constraint that there are exactly as many rows as a chunk has, or as some
+ * chunks have (of each sequence of a batch).
  */
 #include <stdio.h>
 
 #include "plugins/common/base/base.h"
 #include "plugins/npu-int8-sim/linear.h"
 
-static tn_claim claim_of_linear(const tni_npu_device *d, const tni_npu_linear *l) {
+static tn_claim claim_of_linear(const tni_npu_device *d, const tni_npu_linear *l, const tn_value_set *lengths) {
   tn_claim c = {.h = TN_HDR(tn_claim),
                 .verdict = TN_YES,
                 .n_constraints = l->n_rows,
@@ -16,6 +16,8 @@ static tn_claim claim_of_linear(const tni_npu_device *d, const tni_npu_linear *l
                 .format = &tni_w8a8_format,
                 .params = l->params,
                 .n_params = 2,
+                .sets = lengths,
+                .n_sets = 1,
                 .cost_ns = (double)(tni_npu_product_ns(d, l) + tni_npu_cpu_part_ns(d, l))};
   for (uint32_t i = 0; i < l->n_weights; i++) {
     c.macs += (double)d->set.chunk * (double)l->N[i] * (double)l->K;
@@ -39,6 +41,7 @@ static tn_claim yes_attention(const tni_npu_device *d, const tn_graph *g, const 
 tn_status tni_npu_claim(tn_device *dev, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink,
                         tn_error *err) {
   const tni_npu_device *d = (const tni_npu_device *)dev;
+  const tn_value_set lengths = {.v = d->set.lengths, .n = d->set.n_lengths};
   tni_cm_mem mem = {.host = d->host};
   const tni_npu_answer *a = tni_npu_read(d, g, &mem);
   tn_status st = a ? TN_OK : tni_cm_fail(err, TN_E_NO_MEMORY, TNI_NPU_NAME, "out of memory");
@@ -53,7 +56,7 @@ tn_status tni_npu_claim(tn_device *dev, const tn_graph *g, const tn_dims *at, co
       st = tni_cm_refuse(sink, i, a[i].reason, a[i].text);
       continue;
     }
-    const tn_claim c = claim_of_linear(d, a[i].linear);
+    const tn_claim c = claim_of_linear(d, a[i].linear, &lengths);
     st = sink->node(sink->ctx, i, &c);
   }
   tni_cm_free(&mem);

@@ -12,14 +12,16 @@
 #include "plugins/npu-int8-sim/sim/sim.h"
 
 #define TNI_NPU_NAME "npu-int8-sim"
-enum { TNI_NPU_TILE = 32, TNI_NPU_ALIGN = 128, TNI_NPU_ENGINE = 1 };
+enum { TNI_NPU_TILE = 32, TNI_NPU_ALIGN = 128, TNI_NPU_ENGINE = 1, TNI_NPU_MAX_PIECES = 8 };
 
 enum { TNI_NPU_SHADOW_NONE = 0, TNI_NPU_SHADOW_PRUNED = 1, TNI_NPU_SHADOW_ALL = 2 };
 
 /* The options, as the profile of the device set them. */
 typedef struct tni_npu_settings {
   const npusim_profile *profile;
-  int64_t chunk;   /* rows of every product */
+  int64_t chunk;                       /* rows of every product */
+  int64_t lengths[TNI_NPU_MAX_PIECES]; /* [n_lengths] of a piece of a prompt: multiples of chunk */
+  uint32_t n_lengths;
   uint32_t shadow; /* TNI_NPU_SHADOW_* */
   bool wake;
   bool one_ffn; /* gate, up and down in one graph where they have no shadow */

@@ -111,6 +111,8 @@ static bool read_rows(const linear_reader *r) {
     if (x->dims[i] == TN_NONE) return refuse_linear(r, TN_WHY_SHAPE, "a dim that nobody knows");
     if (!tni_cm_const(r->d->host, r->g, x->dims[i], &dim)) {
       l->rows = (tn_constraint){.lhs = x->dims[i], .rel = TN_REL_EQ, .rhs = r->d->set.chunk};
+      if (r->d->set.n_lengths > 1)
+        l->rows = (tn_constraint){.lhs = x->dims[i], .rel = TN_REL_IN}; /* set 0: the lengths */
       l->n_rows = 1;
     } else if (dim < 1 || __builtin_mul_overflow(known, dim, &known)) {
       return refuse_linear(r, TN_WHY_SHAPE, "no rows, or too many");

@@ -10,6 +10,8 @@
 OPTION(profile, "costs of the simulated device", TN_OPT_STRING, "hmx-2026", .choices = "qnn-2024|hmx-2026|hmx-2026-fa");
 OPTION(chunk, "rows of every product; prompts are cut into pieces of so many tokens", TN_OPT_INT, "256", .lo = 64,
        .hi = 256, .choices = "64|128|256");
+OPTION(pieces, "a piece of a prompt may be 1 to so many chunks long; the host takes the least that has room",
+       TN_OPT_INT, "1", .lo = 1, .hi = TNI_NPU_MAX_PIECES);
 OPTION(shadow, "outliers beside the device, exactly: for all products, for the important ones, for none", TN_OPT_STRING,
        "all", .choices = "all|pruned|none");
 OPTION(prune, "part of the products that run without shadow where shadow is pruned", TN_OPT_FLOAT, "0.85", .lo = 0,
@@ -25,8 +27,8 @@ OPTION(fault, "for tests: what fails, as KIND:N; kinds alloc, register, graph, l
        .lo = 0);
 #undef OPTION
 
-const tn_option *const tni_npu_options[] = {&opt_profile, &opt_chunk,      &opt_shadow, &opt_prune, &opt_hot,
-                                            &opt_wake,    &opt_window_mib, &opt_ffn,    &opt_fault};
+const tn_option *const tni_npu_options[] = {&opt_profile, &opt_chunk, &opt_pieces,     &opt_shadow, &opt_prune,
+                                            &opt_hot,     &opt_wake,  &opt_window_mib, &opt_ffn,    &opt_fault};
 const uint32_t tni_npu_n_options = sizeof tni_npu_options / sizeof *tni_npu_options;
 
 static tn_status wrong_option(tn_error *err, const char *key, const char *what) {
@@ -59,13 +61,17 @@ static tn_status read_fault(const char *text, npusim_faults *f, tn_error *err) {
 tn_status tni_npu_read_options(const tn_host *h, tni_npu_settings *set, tn_error *err) {
   static const char *const shadows[] = {"none", "pruned", "all"};
   const char *profile = NULL, *shadow = NULL, *fault = NULL, *ffn = NULL;
-  int64_t wake = 1, mib = 0;
+  int64_t wake = 1, mib = 0, pieces = 1;
   *set = (tni_npu_settings){.shadow = UINT32_MAX};
   if (h->option(h->ctx, "profile", TN_OPT_STRING, &profile) != TN_OK || !(set->profile = npusim_profile_find(profile)))
     return wrong_option(err, "profile", "names no cost profile");
   if (h->option(h->ctx, "chunk", TN_OPT_INT, &set->chunk) != TN_OK || set->chunk < 64 || set->chunk > 256 ||
       (set->chunk & (set->chunk - 1)))
     return wrong_option(err, "chunk", "is not 64, 128 or 256");
+  if (h->option(h->ctx, "pieces", TN_OPT_INT, &pieces) != TN_OK || pieces < 1 || pieces > TNI_NPU_MAX_PIECES)
+    return wrong_option(err, "pieces", "is out of range");
+  set->n_lengths = (uint32_t)pieces;
+  for (uint32_t i = 0; i < set->n_lengths; i++) set->lengths[i] = (i + 1) * set->chunk;
   if (h->option(h->ctx, "shadow", TN_OPT_STRING, &shadow) != TN_OK || !shadow)
     return wrong_option(err, "shadow", "is missing");
   for (uint32_t i = 0; i < 3; i++)

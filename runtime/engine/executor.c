@@ -30,6 +30,7 @@ struct tni_executor {
   uint32_t *wait;           /* [cap * per, as what follows] predecessors that are not done, nor before it in its lane */
   uint32_t *ready, n_ready; /* CPU tasks */
   int64_t *ready_at;        /* on the virtual clock */
+  bool *passed;             /* submitted with a fence: what follows on lanes that wait for fences was let go then */
   uint32_t *stack, *batch;
   int64_t *batch_ready;
   uint32_t *users, *user; /* [cap * n_regions]: items in flight that use it; of which device */
@@ -143,13 +144,38 @@ static void release_task(tni_executor *e, uint32_t t) {
   }
 }
 
+/* Items of lane b can wait for those of a without the CPU. A virtual clock wants to know when each was done. */
+static bool is_fenced(const tni_executor *e, uint32_t a, uint32_t b) {
+  if (a == CPU_LANE || b == CPU_LANE || a == b || e->virtual_time || e->lanes.n > TNI_WAITS + 2) return false;
+  return e->lanes.lane[a].signals && e->lanes.lane[b].waits;
+}
+
 static void finish_task(tni_executor *e, uint32_t t) {
   const uint32_t lane = lane_of(e, t);
   e->finished++;
   for (uint32_t i = e->first_succ[t]; i < e->first_succ[t + 1]; i++) {
     const uint32_t next = e->succ[i];
     if (lane != CPU_LANE && lane_of(e, next) == lane) continue; /* it follows there */
+    if (e->passed[t] && is_fenced(e, lane, lane_of(e, next))) continue;
     if (--e->wait[next] == 0) release_task(e, next);
+  }
+}
+
+/* t was submitted: what can wait for its fence need not wait for the CPU to see it done. */
+static void pass_fence(tni_executor *e, uint32_t t) {
+  const uint32_t lane = lane_of(e, t);
+  e->passed[t] = true;
+  for (uint32_t i = e->first_succ[t]; i < e->first_succ[t + 1]; i++) {
+    const uint32_t next = e->succ[i];
+    if (is_fenced(e, lane, lane_of(e, next)) && --e->wait[next] == 0) release_task(e, next);
+  }
+}
+
+/* What t, about to be submitted, is to wait for. */
+static void set_fences(tni_executor *e, uint32_t t) {
+  for (uint32_t i = e->graph->first[t]; i < e->graph->first[t + 1]; i++) {
+    const uint32_t p = e->graph->pred[i], lane = lane_of(e, p);
+    if (is_fenced(e, lane, lane_of(e, t)) && e->lanes.records[p].in_flight) tni_lanes_after(&e->lanes, t, p);
   }
 }
 
@@ -236,16 +262,22 @@ static tn_status feed_lane(tni_executor *e, uint32_t lane, tn_error *err) {
     }
     if (!l->n || l->busy) return TN_OK;
     tn_status st = gather_items(e, l, &n, err);
+    for (uint32_t i = 0; i < n; i++) set_fences(e, e->batch[i]);
     if (n) tni_lanes_submit(&e->lanes, lane, e->batch, e->batch_ready, n);
+    for (uint32_t i = 0; i < n; i++) pass_fence(e, e->batch[i]);
     if (st != TN_OK || !n) return st;
   }
 }
 
 static tn_status feed_all(tni_executor *e, tn_error *err) {
   tn_status st = TN_OK;
-  const uint32_t first = e->random && e->lanes.n > 2 ? random_below(e, e->lanes.n - 1) : 0;
-  for (uint32_t k = 0; st == TN_OK && k + 1 < e->lanes.n; k++)
-    st = feed_lane(e, 1 + (first + k) % (e->lanes.n - 1), err);
+  uint32_t before;
+  do { /* what one lane was given may let another go */
+    const uint32_t first = e->random && e->lanes.n > 2 ? random_below(e, e->lanes.n - 1) : 0;
+    before = e->started;
+    for (uint32_t k = 0; st == TN_OK && k + 1 < e->lanes.n; k++)
+      st = feed_lane(e, 1 + (first + k) % (e->lanes.n - 1), err);
+  } while (st == TN_OK && e->started != before);
   return st;
 }
 
@@ -414,6 +446,7 @@ static void begin_graph(tni_executor *e) {
   e->one_by_one = e->s->watch.before || e->s->watch.after;
   for (uint32_t p = 0; p < e->n_pieces; p++) e->one_by_one = e->one_by_one || is_watched(e, p * e->per);
   e->finished = e->started = e->n_ready = 0;
+  memset(e->passed, 0, e->n * sizeof *e->passed);
   for (uint32_t k = 1; k < e->lanes.n; k++) e->lanes.lane[k].head = e->lanes.lane[k].n = 0;
   for (uint32_t t = 0; t < e->n; t++) e->wait[t] = e->graph->first[t + 1] - e->graph->first[t];
   if (e->virtual_time) tni_vclock_begin(&e->clock);
@@ -479,6 +512,7 @@ tn_status tni_executor_create(tn_session *s, tni_sexec *x, uint32_t pieces, tni_
   e->of_joint = TNI_NEW_ARRAY(s->mem, tni_taskgraph, pieces);
   e->first_succ = TNI_NEW_ARRAY(s->mem, uint32_t, n + 2);
   e->wait = TNI_NEW_ARRAY(s->mem, uint32_t, n + 1);
+  e->passed = TNI_NEW_ARRAY(s->mem, bool, n + 1);
   e->ready = TNI_NEW_ARRAY(s->mem, uint32_t, n + 1);
   e->stack = TNI_NEW_ARRAY(s->mem, uint32_t, n + 1);
   e->batch = TNI_NEW_ARRAY(s->mem, uint32_t, n + 1);
@@ -487,7 +521,7 @@ tn_status tni_executor_create(tn_session *s, tni_sexec *x, uint32_t pieces, tni_
   e->users = TNI_NEW_ARRAY(s->mem, uint32_t, r);
   e->user = TNI_NEW_ARRAY(s->mem, uint32_t, r);
   if (s->model->order_seed && !x->order) x->order = TNI_NEW_ARRAY(s->mem, uint32_t, n + 1);
-  bool ok = e->of_joint && e->first_succ && e->wait && e->ready && e->stack && e->batch && e->ready_at &&
+  bool ok = e->of_joint && e->first_succ && e->wait && e->passed && e->ready && e->stack && e->batch && e->ready_at &&
             e->batch_ready && e->users && e->user && (x->order || !s->model->order_seed);
   tn_status st = ok ? tni_lanes_create(s, x->exec, pieces, s->model->order_seed != 0, &e->lanes, err) : TN_E_NO_MEMORY;
   e->virtual_time = !s->model->order_seed && tni_vclock_find(s->model, x->exec, &dev);

@@ -65,12 +65,37 @@ static bool only_cpu(const tni_lanes *l) {
   return true;
 }
 
+/* Engines that can are asked once to end what they have. */
+static void ask_to_end(tni_lanes *l) {
+  if (l->asked || !__atomic_load_n(&l->s->cancel, __ATOMIC_RELAXED)) return;
+  l->asked = true;
+  for (uint32_t k = 1; k < l->n; k++) {
+    const tni_lane *lane = &l->lane[k];
+    tn_device *d = lane->dev->device;
+    if (lane->in_flight && TN_HAS(d, tn_device, cancel) && d->cancel) d->cancel(d, lane->engine, NULL);
+  }
+}
+
+/* Asleep until something comes back or the deadline; a cancel is seen on the way. true: the deadline has passed. */
+static bool sleep_once(tni_lanes *l, int64_t deadline) {
+  enum { LOOK_NS = 20000000 };
+  const int64_t look = tni_now_ns() + LOOK_NS;
+  const bool late = tni_waker_sleep(&l->flight->waker, look < deadline ? look : deadline) && look >= deadline;
+  if (!late && !l->asked && __atomic_load_n(&l->s->cancel, __ATOMIC_RELAXED)) {
+    pthread_mutex_unlock(&l->flight->waker.lock); /* done may come inside cancel */
+    ask_to_end(l);
+    pthread_mutex_lock(&l->flight->waker.lock);
+  }
+  return late;
+}
+
 tn_status tni_lanes_take(tni_lanes *l, bool wait, int64_t timeout_ns, tni_record **out, tn_error *err) {
   tni_flight *f = l->flight;
   const int64_t deadline = tni_now_ns() + timeout_ns;
   bool late = false;
+  if (wait) ask_to_end(l);
   pthread_mutex_lock(&f->waker.lock);
-  while (wait && !f->back && !late) late = tni_waker_sleep(&f->waker, deadline) && !only_cpu(l);
+  while (wait && !f->back && !late) late = sleep_once(l, deadline) && !only_cpu(l);
   *out = reverse_records(f->back);
   f->back = NULL;
   pthread_mutex_unlock(&f->waker.lock);
@@ -87,10 +112,15 @@ tn_status tni_lanes_take(tni_lanes *l, bool wait, int64_t timeout_ns, tni_record
 
 /* --- going ------------------------------------------------------------------------------------------------------- */
 
+/* Who waits for its fence is to come back too. */
+static void fail_item(const tni_record *r, tn_status st, const tn_error *why) {
+  if (r->item.signal) __atomic_store_n(r->signal.word, r->signal.value, __ATOMIC_RELEASE);
+  tni_ticket_done(tni_ticket_handle(r->ticket), st, NULL, why);
+}
+
 static void fail_items(const tni_job *j, tn_status st, const tn_error *why) {
   for (uint32_t i = 0; i < j->n; i++)
-    if (!tni_ticket_is_done(j->records[i]->ticket))
-      tni_ticket_done(tni_ticket_handle(j->records[i]->ticket), st, NULL, why);
+    if (!tni_ticket_is_done(j->records[i]->ticket)) fail_item(j->records[i], st, why);
 }
 
 static void submit_job(tni_job *j, tn_run *run) {
@@ -123,7 +153,9 @@ static void fly_record(tni_lanes *l, tni_record *r) {
 void tni_lanes_submit(tni_lanes *l, uint32_t lane, const uint32_t *ids, const int64_t *ready, uint32_t n) {
   tni_lane *to = &l->lane[lane];
   tni_job *j = to->job;
+  const int64_t deadline = tni_now_ns() + l->s->model->rt->profile->timeout_ms * INT64_C(1000000);
   j->n = n;
+  if (!l->in_flight) l->asked = false;
   for (uint32_t i = 0; i < n; i++) {
     tni_record *r = &l->records[ids[i]];
     const tni_stask *t = &r->x->tasks[r->task];
@@ -131,7 +163,15 @@ void tni_lanes_submit(tni_lanes *l, uint32_t lane, const uint32_t *ids, const in
                         .plan = t->plan,
                         .args = t->args,
                         .ticket = tni_ticket_arm(r->ticket),
-                        .ready = ready ? ready[i] : tni_now_ns()};
+                        .ready = ready ? ready[i] : tni_now_ns(),
+                        .deadline = deadline,
+                        .priority = l->s->model->rt->profile->priority,
+                        .n_waits = r->n_waits,
+                        .waits = r->waits,
+                        .signal = to->signals ? &r->signal : NULL};
+    if (to->signals)
+      r->signal = (tn_fence){.h = TN_HDR(tn_fence), .kind = TN_FENCE_WORD, .word = to->word, .value = ++to->issued};
+    r->n_waits = 0;
     r->kind = TNI_REC_ITEM;
     r->lane = lane;
     if (!to->in_flight || r->item.ready < to->ready) to->ready = r->item.ready;
@@ -148,6 +188,17 @@ void tni_lanes_submit(tni_lanes *l, uint32_t lane, const uint32_t *ids, const in
   to->busy = true;
   fly_record(l, j->returned);
   tni_hand_give(to->hand, submit_and_return, j);
+}
+
+void tni_lanes_after(tni_lanes *l, uint32_t id, uint32_t before) {
+  tni_record *r = &l->records[id];
+  const tn_fence *f = &l->records[before].signal;
+  uint32_t i = 0;
+  while (i < r->n_waits && r->wait[i].word != f->word) i++;
+  if (i < r->n_waits && r->wait[i].value >= f->value) return; /* a lane is in order */
+  r->wait[i] = *f;
+  r->waits[i] = &r->wait[i];
+  if (i == r->n_waits) r->n_waits++;
 }
 
 static void compute_job(void *arg) {
@@ -175,11 +226,27 @@ bool tni_lanes_help(tni_lanes *l, uint32_t id) {
 
 /* --- life -------------------------------------------------------------------------------------------------------- */
 
+enum { FENCE_WORDS = 8 }; /* a cache line for each fence */
+
+static uint32_t count_engines(const tn_model *m) {
+  uint32_t n = 0;
+  for (uint32_t d = 0; d < m->rt->n_devs; d++) n += m->rt->devs[d].device->caps->n_engines;
+  return n;
+}
+
 static tn_status add_lane(tni_lanes *l, const tni_dev *d, uint32_t engine, const char *track) {
   const uint32_t n = l->n_ids;
   const tn_engine *e = d->device->caps->engines[engine - 1];
   tni_lane *lane = &l->lane[l->n];
-  *lane = (tni_lane){.dev = d, .track = track, .engine = engine, .depth = e->depth};
+  const tn_caps *caps = d->device->caps;
+  const uint32_t word = 1u << TN_FENCE_WORD;
+  *lane = (tni_lane){.dev = d,
+                     .track = track,
+                     .engine = engine,
+                     .depth = e->depth,
+                     .waits = TN_HAS(caps, tn_caps, signal_fences) && caps->wait_fences & word,
+                     .signals = TN_HAS(caps, tn_caps, signal_fences) && caps->signal_fences & word,
+                     .word = l->words + l->n * FENCE_WORDS};
   lane->queue = TNI_NEW_ARRAY(l->s->mem, uint32_t, n + 1);
   tni_job *j = lane->job = calloc(1, sizeof *j);
   l->n++;
@@ -239,7 +306,10 @@ tn_status tni_lanes_create(tn_session *s, const tni_exec *exec, uint32_t pieces,
   *out = (tni_lanes){.s = s, .exec = exec, .n_ids = n};
   out->of = TNI_NEW_ARRAY(s->mem, uint32_t, exec->n_tasks + 1);
   out->lane = TNI_NEW_ARRAY(s->mem, tni_lane, exec->n_tasks + 1);
-  tn_status st = out->of && out->lane ? find_lanes(out) : TN_E_NO_MEMORY;
+  const uint32_t lanes = count_engines(s->model) + 1;
+  out->words = aligned_alloc(FENCE_WORDS * sizeof(uint64_t), (size_t)lanes * FENCE_WORDS * sizeof(uint64_t));
+  if (out->words) memset(out->words, 0, (size_t)lanes * FENCE_WORDS * sizeof(uint64_t));
+  tn_status st = out->of && out->lane && out->words ? find_lanes(out) : TN_E_NO_MEMORY;
   out->flight = calloc(1, sizeof *out->flight);
   out->records = calloc((size_t)n + out->n, sizeof *out->records);
   if (st == TN_OK && (!out->flight || !out->records || tni_waker_init(&out->flight->waker) != TN_OK)) {
@@ -289,4 +359,5 @@ void tni_lanes_destroy(tni_lanes *l) {
   if (any) tni_tickets_leave(&l->s->model->rt->tickets);
   let_go(l, l->flight, any);
   let_go(l, l->records, any);
+  let_go(l, l->words, any);
 }

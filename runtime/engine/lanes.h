@@ -13,11 +13,16 @@
 
 typedef enum { TNI_REC_ITEM, TNI_REC_SUBMIT, TNI_REC_CPU } tni_rec_kind;
 
+enum { TNI_WAITS = 4 }; /* fences of other lanes that an item may wait for */
+
 /* One thing in flight: an item of an engine, a submit that blocks, or a CPU task on another thread. Where several
  * pieces of a prompt are in flight, id = piece * tasks of the placement + task. */
 typedef struct tni_record {
   tn_ticket *ticket; /* of an item; the runtime's pool has its memory */
   tn_item item;
+  tn_fence signal, wait[TNI_WAITS]; /* what item points to */
+  const tn_fence *waits[TNI_WAITS];
+  uint32_t n_waits, reserved2; /* set before it is submitted */
   tni_rec_kind kind;
   uint32_t id, task, lane, reserved; /* lane of a submit too */
   bool in_flight;
@@ -47,7 +52,9 @@ typedef struct tni_lane {
   tni_job *job;           /* what is submitted */
   uint32_t *queue;        /* [n_ids] what may be submitted, in order */
   uint32_t head, n, in_flight;
-  int64_t ready; /* least item.ready in flight */
+  int64_t ready;          /* least item.ready in flight */
+  bool waits, signals;    /* fences in memory */
+  uint64_t *word, issued; /* its fence: the value of the last item that was submitted */
 } tni_lane;
 
 enum { TNI_HELPERS = 3 }; /* threads of the random mode */
@@ -64,6 +71,8 @@ typedef struct tni_lanes {
   bool helping[TNI_HELPERS];
   uint32_t in_flight; /* records */
   bool lost;
+  bool asked;      /* items in flight to end: the run is cancelled */
+  uint64_t *words; /* of the fences, 64 bytes apart */
 } tni_lanes;
 
 /* pieces: of a prompt, at most in flight. helpers: threads for CPU tasks. Before anything runs the caller says whose
@@ -74,10 +83,14 @@ void tni_lanes_destroy(tni_lanes *l);
 
 /* Submits n tasks of the lane together; their memory is the device's. What the engine refuses comes back as failed. */
 void tni_lanes_submit(tni_lanes *l, uint32_t lane, const uint32_t *ids, const int64_t *ready, uint32_t n);
+/* Item id, not yet submitted, is to begin after item `before`, in flight on a lane that signals; of at most TNI_WAITS
+ * other lanes. */
+void tni_lanes_after(tni_lanes *l, uint32_t id, uint32_t before);
 /* A plain CPU task on a helper. false: none is free. */
 bool tni_lanes_help(tni_lanes *l, uint32_t id);
-/* What has come back, oldest first, or NULL. wait: until there is something. TN_E_DEVICE_LOST: nothing came for
- * timeout_ns; the lanes are of no more use. */
+/* What has come back, oldest first, or NULL. wait: until there is something; where the session is cancelled meanwhile,
+ * engines that can are asked to end their items. TN_E_DEVICE_LOST: nothing came for timeout_ns; the lanes are of no
+ * more use. */
 TN_MUST_CHECK tn_status tni_lanes_take(tni_lanes *l, bool wait, int64_t timeout_ns, tni_record **out, tn_error *err);
 
 #endif

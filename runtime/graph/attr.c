@@ -32,6 +32,7 @@ static bool copy_one(tni_arena *a, const tni_raw_attr *src, tni_raw_attr *dst) {
   dst->a.h = (tn_hdr)TN_HDR(tn_attr);
   dst->name = tni_arena_strdup(a, src->name);
   if (!dst->name) return false;
+  dst->a.name = dst->name;
   switch (src->a.type) {
     case TN_ATTR_STRING:
       dst->a.u.s = tni_arena_strndup(a, src->a.u.s, src->a.n);
@@ -148,7 +149,7 @@ static tn_status check_raw(const tni_node *n, tn_id id, const tni_raw_attr *r, t
 }
 
 static void set_default(const tni_attr_spec *s, tn_attr *a) {
-  *a = (tn_attr){.h = TN_HDR(tn_attr), .type = s->type};
+  *a = (tn_attr){.h = TN_HDR(tn_attr), .type = s->type, .name = s->name};
   if (s->absent) return;
   if (s->type == TN_ATTR_INT) {
     a->n = 1;
@@ -187,6 +188,15 @@ tn_status tni_attrs_type(tni_arena *arena, tni_node *n, tn_id id, tn_error *err)
   }
   n->pub.attr = ptrs;
   n->pub.n_attr = op->n_attrs;
+  return TN_OK;
+}
+
+tn_status tni_attrs_untyped(tni_arena *arena, tni_node *n, tn_error *err) {
+  const tn_attr **ptrs = TNI_NEW_ARRAY(arena, const tn_attr *, n->n_raw + 1);
+  if (!ptrs) return tni_fail_memory(err, n->pub.name);
+  for (uint32_t i = 0; i < n->n_raw; i++) ptrs[i] = &n->raw[i].a;
+  n->pub.attr = ptrs;
+  n->pub.n_attr = n->n_raw;
   return TN_OK;
 }
 

@@ -204,7 +204,7 @@ static tn_status fill_node(tni_graph *g, tni_node *n, const tn_id *in, uint32_t 
   n->raw = tni_raw_copy(g->arena, raw, n_raw);
   n->n_raw = n_raw;
   if (!n->pub.in || !results || !n->raw || !name_first(g, n, results)) return tni_fail_memory(err, n->pub.name);
-  return n->op ? tni_attrs_type(g->arena, n, id, err) : TN_OK;
+  return n->op ? tni_attrs_type(g->arena, n, id, err) : tni_attrs_untyped(g->arena, n, err);
 }
 
 /* All uses or none. A value may stand at several inputs. */
@@ -254,7 +254,7 @@ tn_status tni_graph_add_node(tni_graph *g, const char *name, const char *domain,
   n->version = version;
   n->pub.name = tni_arena_strdup(g->arena, name);
   n->pub.domain = tni_arena_strdup(g->arena, domain);
-  n->type = tni_arena_strdup(g->arena, type);
+  n->pub.type = n->type = tni_arena_strdup(g->arena, type);
   if (!n->pub.name || !n->pub.domain || !n->type) return tni_fail_memory(err, name);
   st = fill_node(g, n, in, n_in, out, n_out, raw, n_raw, err);
   if (st != TN_OK) return st;

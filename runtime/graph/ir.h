@@ -98,6 +98,7 @@ typedef struct tni_node {
   /* Implicit inputs: values of this graph that the node's subgraphs capture. They count among the uses. */
   const tn_id *captures;
   uint32_t n_captures;
+  const tn_custom_op *custom; /* op NULL: what a plugin says of it; NULL: nobody knows it. Of the plugin */
 } tni_node;
 
 /* A cache, as the pass `cache` made it of a past input and the present output that continues it. `past` and `present`

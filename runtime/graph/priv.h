@@ -19,6 +19,8 @@ TN_MUST_CHECK tn_status tni_tensor_check(const tni_tensor *t, char *why, size_t 
 const tni_raw_attr *tni_raw_copy(tni_arena *a, const tni_raw_attr *raw, uint32_t n);
 /* Types n->raw by n->op into n->pub.attr. id: for messages. */
 tn_status tni_attrs_type(tni_arena *a, tni_node *n, tn_id id, tn_error *err);
+/* Of an operator that the table lacks: what the model wrote, in its order. */
+tn_status tni_attrs_untyped(tni_arena *a, tni_node *n, tn_error *err);
 
 
 /* Room for n more uses of v. */

@@ -3,16 +3,27 @@
 
 #include "runtime/base/base.h"
 
-int64_t tni_model_chunk(const tn_model *m) {
+static const tni_exec *prefill_of(const tn_model *m) {
   for (uint32_t i = 0; i < m->n_execs; i++)
-    if (m->execs[i].phase == TN_PHASE_PREFILL) return m->execs[i].chunk;
-  return 0;
+    if (m->execs[i].phase == TN_PHASE_PREFILL) return &m->execs[i];
+  return NULL;
+}
+
+int64_t tni_model_chunk(const tn_model *m) {
+  const tni_exec *x = prefill_of(m);
+  return x ? x->chunk : 0;
+}
+
+int64_t tni_exec_length(const tni_exec *x, int64_t n) {
+  uint32_t i = 0;
+  while (i + 1 < x->lengths.n && x->lengths.v[i] < n) i++;
+  return x->chunk ? x->lengths.v[i] : n;
 }
 
 bool tni_exec_takes(const tn_model *m, const tni_exec *x, int64_t n) {
   if (m->n_execs == 1 || m->roles.why_not) return true;
   if (x->phase == TN_PHASE_DECODE) return n == 1;
-  return x->chunk ? n == x->chunk : n > 1;
+  return x->chunk ? n == tni_exec_length(x, n) : n > 1;
 }
 
 /* Rows of a cache for so many positions: a padded chunk may begin at the last. */
@@ -22,8 +33,8 @@ static int64_t chunk_room(const tn_model *m, int64_t positions) {
 }
 
 int64_t tni_chunk_padded(const tn_model *m, int64_t n) {
-  const int64_t chunk = n > 1 ? tni_model_chunk(m) : 0;
-  return chunk ? chunk : n;
+  const tni_exec *x = n > 1 ? prefill_of(m) : NULL;
+  return x ? tni_exec_length(x, n) : n;
 }
 
 static int64_t rounded_to_bucket(int64_t n, int64_t to) { return to > 1 ? (n + to - 1) / to * to : n; }

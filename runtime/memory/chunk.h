@@ -9,12 +9,14 @@
 
 #include "runtime/place/place.h"
 
-/* Positions of every run of a prompt, because a device takes no other length; 0: any. After place. */
+/* Most positions of a run of a prompt, because a device takes certain lengths only; 0: any. After place. */
 int64_t tni_model_chunk(const tn_model *m);
 /* Whether a session that keeps its caches runs n positions on x (a padded chunk counts whole): one position is decoded,
  * more are prefilled. */
 bool tni_exec_takes(const tn_model *m, const tni_exec *x, int64_t n);
-/* Positions that a step of n is run with; of one that is cut into pieces, each of them. */
+/* Positions that n, no more than its chunk, are run with on x: the least allowed length that has room for them. */
+int64_t tni_exec_length(const tni_exec *x, int64_t n);
+/* Positions that a step of n, no more than a chunk, is run with: the next length that is allowed. */
 int64_t tni_chunk_padded(const tn_model *m, int64_t n);
 /* The same, and rounded up to the bucket: what caches for so many positions hold. */
 int64_t tni_chunk_capacity(const tn_model *m, int64_t positions);

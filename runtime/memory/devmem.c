@@ -36,9 +36,12 @@ static uint32_t exported_kinds(const tni_dev *devs, uint32_t owner) {
   return kinds & KIND(TN_MEM_FD) ? kinds | KIND(TN_MEM_HOST_PTR) : kinds;
 }
 
+/* Told by a pointer, not by a descriptor. */
+static bool is_pointer(uint32_t kind) { return kind == TN_MEM_HOST_PTR || kind == TN_MEM_AHB; }
+
 /* How device d imports what owner made; TN_MEM_NEW: it cannot. */
 static uint32_t import_kind(const tni_dev *devs, uint32_t d, uint32_t owner) {
-  static const uint32_t order[] = {TN_MEM_FD, TN_MEM_DMABUF, TN_MEM_HOST_PTR};
+  static const uint32_t order[] = {TN_MEM_FD, TN_MEM_DMABUF, TN_MEM_AHB, TN_MEM_HOST_PTR};
   const uint32_t both = exported_kinds(devs, owner) & caps_of(devs, d)->import_kinds;
   for (size_t i = 0; i < sizeof order / sizeof *order; i++)
     if (both & KIND(order[i])) return order[i];
@@ -46,7 +49,8 @@ static uint32_t import_kind(const tni_dev *devs, uint32_t d, uint32_t owner) {
 }
 
 static bool imports_anything(const tni_dev *devs, uint32_t d) {
-  return caps_of(devs, d)->import_kinds & (KIND(TN_MEM_FD) | KIND(TN_MEM_DMABUF) | KIND(TN_MEM_HOST_PTR));
+  return caps_of(devs, d)->import_kinds &
+         (KIND(TN_MEM_FD) | KIND(TN_MEM_DMABUF) | KIND(TN_MEM_AHB) | KIND(TN_MEM_HOST_PTR));
 }
 
 /* Those of `who` that can use what owner makes, itself included. */
@@ -227,7 +231,7 @@ static tn_status share_buffer(tni_mem *m, uint32_t h, uint32_t kind, tn_buffer_r
   tni_devlock_lock(dev->lock);
   tn_status st = dev->device->share(p->buffer, kind, out, err);
   tni_devlock_unlock(dev->lock);
-  const bool empty = kind == TN_MEM_HOST_PTR ? !out->ptr : out->fd < 0;
+  const bool empty = is_pointer(kind) ? !out->ptr : out->fd < 0;
   if (st == TN_OK && empty) st = tni_fail(err, TN_E_INTERNAL, dev->name, "it gave nothing");
   if (st == TN_OK) return TN_OK;
   tni_fail(err, st, dev->name, "no reason given");
@@ -267,9 +271,10 @@ static tn_status import_buffer(tni_mem *m, uint32_t h, uint32_t d, int fd, const
     st = share_buffer(m, h, kind, &got, err);
   }
   if (st != TN_OK) return st;
-  req.fd = kind == TN_MEM_HOST_PTR ? -1 : got.fd;
-  req.ptr = kind == TN_MEM_HOST_PTR ? got.ptr : NULL;
+  req.fd = is_pointer(kind) ? -1 : got.fd;
+  req.ptr = is_pointer(kind) ? got.ptr : NULL;
   req.offset = kind == TN_MEM_HOST_PTR ? 0 : got.offset;
+  req.modifier = kind == TN_MEM_DMABUF ? got.modifier : 0;
   st = create_buffer(m, h, d, &req, spec, err);
   if (got.fd >= 0) close(got.fd);
   return st;

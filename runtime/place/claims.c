@@ -22,7 +22,7 @@ typedef struct collector {
   uint64_t in_groups; /* nodes that its groups name, and answers without a group */
   uint32_t *stamp;    /* [n_nodes], of the last group that named it */
   uint32_t stamps;
-  int64_t chunk_before;
+  tni_lengths fixed_before;
   bool is_host;
   const char *fault; /* first thing wrong with its answers */
   bool no_memory;
@@ -33,10 +33,29 @@ static tn_status claim_fault(collector *c, const char *what) {
   return TN_E_INVALID;
 }
 
-static bool is_proved(tni_exprs *x, const tn_constraint *k) {
+/* What a constraint EQ or IN allows. */
+static tni_lengths lengths_of(const tn_claim *in, const tn_constraint *k) {
+  tni_lengths l = {.v = {k->rhs}, .n = 1};
+  if (k->rel != TN_REL_IN) return l;
+  const tn_value_set *s = &in->sets[k->rhs];
+  memcpy(l.v, s->v, s->n * sizeof *s->v);
+  l.n = s->n;
+  return l;
+}
+
+static bool has_length(const tni_lengths *l, int64_t v) {
+  for (uint32_t i = 0; i < l->n; i++)
+    if (l->v[i] == v) return true;
+  return false;
+}
+
+static bool is_proved(tni_exprs *x, const tn_claim *in, const tn_constraint *k) {
   int64_t lo, hi;
   tni_ex_range(x, k->lhs, &lo, &hi);
+  const tni_lengths l = k->rel == TN_REL_IN ? lengths_of(in, k) : (tni_lengths){.n = 0};
   switch (k->rel) {
+    case TN_REL_IN:
+      return lo == hi && has_length(&l, lo);
     case TN_REL_EQ:
       return lo == k->rhs && hi == k->rhs;
     case TN_REL_LE:
@@ -58,43 +77,85 @@ static bool widen_bucket(const collector *c, const tn_constraint *k) {
 }
 
 /* The positions of a run. text: why not, for one that names them. */
-static bool fix_chunk(const collector *c, const tn_constraint *k, char *text, size_t n) {
+static bool fix_lengths(const collector *c, const tn_claim *in, const tn_constraint *k, char *text, size_t n) {
   const tn_graph_ctx *g = c->view->ctx;
   tni_claims *cl = c->claims;
-  if (k->rel != TN_REL_EQ || g->step == TNI_EXPR_NONE || k->lhs != g->step) return false;
-  const bool one = c->view->phase == TN_PHASE_DECODE && k->rhs == 1;
+  if ((k->rel != TN_REL_EQ && k->rel != TN_REL_IN) || g->step == TNI_EXPR_NONE || k->lhs != g->step) return false;
+  tni_lengths l = lengths_of(in, k);
+  const bool one = c->view->phase == TN_PHASE_DECODE && has_length(&l, 1);
   if (!one && c->view->phase != TN_PHASE_PREFILL) return false;
-  if (!one && (k->rhs < 1 || k->rhs > 65536)) return false;
+  if (!one && (l.v[0] < 1 || l.v[l.n - 1] > 65536)) return false;
+  if (one) l = (tni_lengths){.v = {1}, .n = 1};
   if (!one && g->step_fixed) {
     snprintf(text, n, ": runs cannot be padded: %s", g->step_fixed);
     return false;
   }
-  if (cl->chunk && cl->chunk != k->rhs) {
-    snprintf(text, n, ": '%s' has fixed it to %lld", c->devs[cl->chunk_by].name, (long long)cl->chunk);
-    return false;
+  if (cl->fixed.n) {
+    uint32_t both = 0;
+    for (uint32_t i = 0; i < l.n; i++)
+      if (has_length(&cl->fixed, l.v[i])) l.v[both++] = l.v[i];
+    if (!both) {
+      char said[256];
+      snprintf(text, n, ": '%s' has fixed it to %s", c->devs[cl->fixed_by].name,
+               tni_lengths_say(&cl->fixed, said, sizeof said));
+      return false;
+    }
+    l.n = both;
+  } else {
+    cl->fixed_by = c->device;
   }
-  if (!cl->chunk) cl->chunk_by = c->device;
-  cl->chunk = k->rhs;
+  cl->fixed = l;
   return true;
+}
+
+const char *tni_lengths_say(const tni_lengths *l, char *buf, size_t size) {
+  size_t at = 0;
+  if (size) buf[0] = '\0';
+  for (uint32_t i = 0; i < l->n && at < size; i++)
+    at += (size_t)snprintf(buf + at, size - at, "%s%lld",
+                           i == 0         ? ""
+                           : i + 1 < l->n ? ", "
+                                          : " or ",
+                           (long long)l->v[i]);
+  return buf;
+}
+
+/* NULL, or what is wrong with the sets of a claim. */
+static const char *sets_fault(const tn_claim *in) {
+  const uint32_t n = TN_HAS(in, tn_claim, n_sets) ? in->n_sets : 0;
+  if (n > TNI_MAX_LENGTHS || (n && !in->sets)) return "absurd sets of values";
+  for (uint32_t i = 0; i < n; i++) {
+    const tn_value_set *s = &in->sets[i];
+    if (!s->n || s->n > TNI_MAX_LENGTHS || !s->v || s->v[0] < 1)
+      return "a set of values that is empty, too long or not above 0";
+    for (uint32_t k = 1; k < s->n; k++)
+      if (s->v[k] <= s->v[k - 1]) return "a set of values that does not ascend";
+  }
+  for (uint32_t i = 0; i < in->n_constraints; i++)
+    if (in->constraints[i].rel == TN_REL_IN && (uint64_t)in->constraints[i].rhs >= n)
+      return "a constraint of a set that is not there";
+  return NULL;
 }
 
 /* Constraints that cannot be promised turn yes into no. */
 static tn_status check_promise(collector *c, const tn_claim *in, tni_claim *out) {
-  static const char *const rels[] = {"=", "<=", ">=", "a multiple of"};
+  static const char *const rels[] = {"=", "<=", ">=", "a multiple of", "one of"};
   tni_exprs *x = c->view->ctx->exprs;
   if (in->n_constraints > 64 || (in->n_constraints && !in->constraints)) return claim_fault(c, "absurd constraints");
   for (uint32_t i = 0; out->verdict != TN_NO && i < in->n_constraints; i++) {
     const tn_constraint *k = &in->constraints[i];
-    char lhs[128], text[512], more[256] = "";
-    if (k->rel < TN_REL_EQ || k->rel > TN_REL_MOD) return claim_fault(c, "a constraint with an unknown relation");
-    if (is_proved(x, k) || widen_bucket(c, k)) continue;
-    if (fix_chunk(c, k, more, sizeof more)) {
+    char lhs[128], text[768], rhs[256], more[320] = "";
+    if (k->rel < TN_REL_EQ || k->rel > TN_REL_IN) return claim_fault(c, "a constraint with an unknown relation");
+    if (!i && sets_fault(in)) return claim_fault(c, sets_fault(in));
+    if (is_proved(x, in, k) || widen_bucket(c, k)) continue;
+    if (fix_lengths(c, in, k, more, sizeof more)) {
       out->fixed = true;
       continue;
     }
     tni_ex_print(x, k->lhs, lhs, sizeof lhs);
-    snprintf(text, sizeof text, "it needs %s %s %lld, which does not always hold%s", lhs, rels[k->rel - 1],
-             (long long)k->rhs, more);
+    const tni_lengths values = lengths_of(in, k);
+    snprintf(text, sizeof text, "it needs %s %s %s, which does not always hold%s", lhs, rels[k->rel - 1],
+             tni_lengths_say(&values, rhs, sizeof rhs), more);
     out->verdict = TN_NO;
     out->reason = TN_WHY_SHAPE;
     if (!(out->text = tni_arena_strdup(c->arena, text))) c->no_memory = true;
@@ -241,7 +302,7 @@ static void refuse_states(collector *c) {
 /* The device's answers do not count: everything is refused with one reason. */
 static void refuse_all(collector *c, const char *text) {
   c->claims->n_groups = c->groups_before;
-  c->claims->chunk = c->chunk_before;
+  c->claims->fixed = c->fixed_before;
   c->claims->n_states = c->states_before;
   for (uint32_t i = 0; i < c->view->n_nodes; i++)
     c->node[i] = (tni_claim){.verdict = TN_NO, .reason = TN_WHY_DRIVER, .text = text};
@@ -300,7 +361,7 @@ tn_status tni_claims_collect(const tn_graph *view, const tni_dev *devs, uint32_t
                    .groups_before = out->n_groups,
                    .states_before = out->n_states,
                    .stamp = TNI_NEW_ARRAY(arena, uint32_t, (size_t)view->n_nodes + 1),
-                   .chunk_before = out->chunk};
+                   .fixed_before = out->fixed};
     if (!c.stamp) return tni_fail_memory(err, devs[d].name);
     tn_status st = ask_claims(&c, &devs[d], err);
     if (st != TN_OK) return st;

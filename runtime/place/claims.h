@@ -4,9 +4,9 @@
  * checked: every node exactly once, known verdicts, finite costs, ids in range.
  *
  * A constraint of a claim is promised where it is proved, where it asks for a multiple of the padded length of the
- * context, which the session then rounds up, or where it fixes the positions of a run: to any length in the prefill
- * phase of a model whose runs can be padded (the first device's wins), to 1 in the decode phase. Any other turns the
- * claim into a refusal that says which.
+ * context, which the session then rounds up, or where it fixes the positions of a run: to a length, or one of several,
+ * in the prefill phase of a model whose runs can be padded (of several devices those that all have, as long as there
+ * are any; the first device's win), to 1 in the decode phase. Any other turns the claim into a refusal that says which.
  */
 #ifndef TENON_PLACE_CLAIMS_H
 #define TENON_PLACE_CLAIMS_H
@@ -33,8 +33,17 @@ typedef struct tni_claim {
   uint32_t n_params;
   double cost_ns;
   const char *text;
-  bool fixed; /* only at tni_claims.chunk positions */
+  bool fixed; /* only at lengths of tni_claims.fixed */
 } tni_claim;
+
+/* Lengths that are allowed, ascending; n 0: any. */
+enum { TNI_MAX_LENGTHS = 64 };
+typedef struct tni_lengths {
+  int64_t v[TNI_MAX_LENGTHS];
+  uint32_t n;
+} tni_lengths;
+/* 0: any. */
+static inline int64_t tni_lengths_most(const tni_lengths *l) { return l->n ? l->v[l->n - 1] : 0; }
 
 typedef struct tni_group {
   uint32_t device; /* index into devs */
@@ -49,9 +58,10 @@ typedef struct tni_claims {
   uint32_t n_groups, cap_groups;
   tni_state_claim *states; /* layouts of caches, by device; who says nothing takes the host's */
   uint32_t n_states, cap_states;
-  int64_t chunk;  /* positions of every run, where a device fixes them; 0: any */
-  tn_id chunk_by; /* index of the first device that does */
-  int64_t bucket; /* the padded length (tni_graph.padded) must be a multiple of it, whoever takes the work; 1: of nothing */
+  tni_lengths fixed; /* positions of a run, where a device fixes them */
+  tn_id fixed_by;    /* index of the first device that does */
+  int64_t
+      bucket; /* the padded length (tni_graph.padded) must be a multiple of it, whoever takes the work; 1: of nothing */
 } tni_claims;
 
 /* Asks every device. A device that fails or answers wrongly refuses everything with that as the reason. */
@@ -59,5 +69,7 @@ TN_MUST_CHECK tn_status tni_claims_collect(const tn_graph *view, const tni_dev *
                                            tni_claims *out, tn_error *err);
 
 const char *tni_why_name(uint32_t reason);
+/* "64, 128 or 256". Returns buf. */
+const char *tni_lengths_say(const tni_lengths *l, char *buf, size_t size);
 
 #endif

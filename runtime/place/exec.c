@@ -8,11 +8,15 @@
 #include "runtime/place/cache_room.h"
 #include "runtime/place/statistics.h"
 
-/* The length of its runs, if it took work that has one length only. */
-static int64_t chunk_of(const tni_exec *x) {
-  for (uint32_t n = 0; n < x->view.n_nodes; n++)
-    if (x->part.device_of[n] != TN_NONE && tni_partition_claim(&x->part, &x->claims, n)->fixed) return x->claims.chunk;
-  return 0;
+/* The lengths of its runs, if it took work that does not have any length. */
+static void take_lengths(tni_exec *x) {
+  x->chunk = 0;
+  x->lengths.n = 0;
+  for (uint32_t n = 0; n < x->view.n_nodes && !x->chunk; n++)
+    if (x->part.device_of[n] != TN_NONE && tni_partition_claim(&x->part, &x->claims, n)->fixed) {
+      x->lengths = x->claims.fixed;
+      x->chunk = tni_lengths_most(&x->lengths);
+    }
 }
 
 tn_status tni_exec_place(tn_model *m, tni_exec *x, uint32_t phase, tn_error *err) {
@@ -27,7 +31,7 @@ tn_status tni_exec_place(tn_model *m, tni_exec *x, uint32_t phase, tn_error *err
   if (st == TN_OK) st = tni_cache_room(m->graph, &x->view, rt->devs, rt->n_devs, &limits, m->arena, &x->claims, err);
   if (st == TN_OK)
     st = tni_partition_make(&x->view, &x->claims, rt->order[phase], rt->n_order[phase], m->arena, &x->part, err);
-  x->chunk = st == TN_OK ? chunk_of(x) : 0;
+  if (st == TN_OK) take_lengths(x);
   return st;
 }
 

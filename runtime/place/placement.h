@@ -63,7 +63,8 @@ typedef struct tni_attached {
 
 typedef struct tni_exec {
   uint32_t phase;
-  int64_t chunk; /* positions of every run of it, because a device asks for that; 0: any */
+  int64_t chunk;       /* most positions of a run of it, because a device asks for that; 0: any */
+  tni_lengths lengths; /* chunk not 0: all that a run may have; the last is chunk */
   tn_graph view;
   tni_claims claims;
   tni_partition part;

@@ -62,6 +62,30 @@ static tn_status check_option(const tn_option *o, tn_error *err) {
   return TN_OK;
 }
 
+static tn_status check_custom(const tn_custom_op *o, tn_error *err) {
+  tn_status st = check_hdr(o, TN_UPTO(tn_custom_op, shape), "tn_custom_op", err);
+  if (st != TN_OK) return st;
+  if (!is_name(o->domain, 127) || !is_name(o->type, 127))
+    return tni_fail(err, TN_E_INTERNAL, "tn_custom_op", "an operator's domain or type is no name");
+  if (strncmp(o->domain, "ai.onnx", 7) == 0 || strcmp(o->domain, "tenon") == 0)
+    return tni_fail(err, TN_E_INTERNAL, "tn_custom_op", "operator '%s' is of the domain '%s', which is not a vendor's",
+                    o->type, o->domain);
+  if (!o->shape || strnlen(o->shape, 1024) > 1023)
+    return tni_fail(err, TN_E_INTERNAL, "tn_custom_op", "operator '%s.%s' has no shape rule, or one without end",
+                    o->domain, o->type);
+  return TN_OK;
+}
+
+static tn_status check_customs(const tn_plugin *p, tn_error *err) {
+  if (!TN_HAS(p, tn_plugin, n_ops) || !p->n_ops) return TN_OK;
+  if (p->n_ops > TNI_MAX_CUSTOM_OPS || !p->ops)
+    return tni_fail(err, TN_E_INTERNAL, "tn_plugin", "tn_plugin->ops: %u entries at %p", p->n_ops,
+                    (const void *)p->ops);
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < p->n_ops; i++) st = check_custom(p->ops[i], err);
+  return st;
+}
+
 static tn_status check_tables(const tn_plugin *p, tn_error *err) {
   if (p->n_options > TNI_MAX_PLUGIN_OPTIONS || (p->n_options && !p->options))
     return tni_fail(err, TN_E_INTERNAL, "tn_plugin", "tn_plugin->options: %u entries at %p", p->n_options,
@@ -77,7 +101,7 @@ static tn_status check_tables(const tn_plugin *p, tn_error *err) {
         st = tni_fail(err, TN_E_INTERNAL, "tn_plugin", "option '%s' is declared twice", p->options[i]->key);
   }
   for (uint32_t i = 0; st == TN_OK && i < p->n_formats; i++) st = check_format(p->formats[i], err);
-  return st;
+  return st == TN_OK ? check_customs(p, err) : st;
 }
 
 tn_status tni_check_plugin(const char *name, const tn_plugin *p, tn_error *err) {

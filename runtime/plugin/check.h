@@ -15,7 +15,8 @@
 
 #include "runtime/base/base.h"
 
-enum { TNI_MAX_STRUCT = 65536, TNI_MAX_DEVICES = 16, TNI_MAX_FORMATS = 64, TNI_MAX_PLUGIN_OPTIONS = 128 };
+enum { TNI_MAX_STRUCT = 65536, TNI_MAX_DEVICES = 16, TNI_MAX_FORMATS = 64, TNI_MAX_PLUGIN_OPTIONS = 128,
+       TNI_MAX_CUSTOM_OPS = 1024 };
 
 /* name: as the profile calls it; the plugin must call itself that. */
 TN_MUST_CHECK tn_status tni_check_plugin(const char *name, const tn_plugin *p, tn_error *err);

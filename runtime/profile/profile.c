@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include <tenon/plugin.h>
+
 #include "runtime/base/base.h"
 #include "runtime/profile/paths.h"
 #include "runtime/profile/suggest.h"
@@ -262,6 +264,20 @@ static tn_status read_numbers(profile_reader *r, const tni_yaml *root) {
   return st;
 }
 
+static tn_status read_priority(profile_reader *r, const tni_yaml *y) {
+  static const char *const names[] = {
+      [TN_PRIORITY_NORMAL] = "normal", [TN_PRIORITY_LOW] = "low", [TN_PRIORITY_HIGH] = "high"};
+  const char *text;
+  const tn_status st = tni_yaml_str(&r->doc, y, "priority", &text, r->err);
+  if (st != TN_OK) return st;
+  for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(text, names[i]) == 0) {
+      r->p->priority = i;
+      return TN_OK;
+    }
+  return tni_yaml_fail(&r->doc, y, r->err, "'priority' is low, normal or high, not '%.64s'", text);
+}
+
 static tn_status read_cpus_of(profile_reader *r, const tni_yaml *y) {
   const char *text = NULL;
   char why[TNI_CPUS_TEXT];
@@ -317,11 +333,29 @@ static tn_status read_embeddings(profile_reader *r, const tni_yaml *y) {
 }
 
 static tn_status read_root(profile_reader *r) {
-  static const char *const keys[] = {
-      "plugins", "phases",        "require",          "threads",     "max_seq",    "plugin_path",      "cache",
-      "checked", "prefill_chunk", "bucket",           "calibration", "timeout_ms", "chunks_in_flight", "memory",
-      "kv",      "kv_ring",       "probe_timeout_ms", "isolation",   "cpus",       "embeddings",       "map",
-      NULL};
+  static const char *const keys[] = {"plugins",
+                                     "phases",
+                                     "require",
+                                     "threads",
+                                     "max_seq",
+                                     "plugin_path",
+                                     "cache",
+                                     "checked",
+                                     "prefill_chunk",
+                                     "bucket",
+                                     "calibration",
+                                     "timeout_ms",
+                                     "chunks_in_flight",
+                                     "memory",
+                                     "kv",
+                                     "kv_ring",
+                                     "priority",
+                                     "probe_timeout_ms",
+                                     "isolation",
+                                     "cpus",
+                                     "embeddings",
+                                     "map",
+                                     NULL};
   const tni_yaml *root = r->doc.root, *y;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the profile is empty");
   tn_status st = tni_yaml_want(&r->doc, root, TNI_YAML_MAP, "profile", r->err);
@@ -335,6 +369,7 @@ static tn_status read_root(profile_reader *r) {
   if (st == TN_OK && (y = tni_yaml_get(root, "cache"))) st = read_cache(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "calibration"))) st = read_calibration(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "cpus"))) st = read_cpus(r, y);
+  if (st == TN_OK && (y = tni_yaml_get(root, "priority"))) st = read_priority(r, y);
   if (st == TN_OK) st = read_kv(r, root);
   if (st == TN_OK && (y = tni_yaml_get(root, "embeddings"))) st = read_embeddings(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "map"))) st = read_map(r, y);

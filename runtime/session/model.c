@@ -14,6 +14,7 @@
 #include "runtime/oracle/tasks/tasks.h"
 #include "runtime/passes/decoder/decoder.h"
 #include "runtime/place/place.h"
+#include "runtime/session/customs.h"
 #include "runtime/session/losses.h"
 #include "runtime/session/model_import.h"
 #include "runtime/session/runtime.h"
@@ -109,6 +110,7 @@ static tn_status import_graph(tn_model *m, tn_error *err) {
   tn_status st = tni_model_import(m, err);
   if (st != TN_OK) return st;
   m->graph = m->import->graph;
+  tni_customs_find(m->rt, m->graph);
   st = m->flags & TN_MODEL_UNREAD ? leave_unread(m, err) : tni_statistics_open(m, err);
   if (st != TN_OK) return st;
   tni_pool_run run;
@@ -139,7 +141,7 @@ static tn_status check_chunk(const tn_model *m, tn_error *err) {
   const tni_exec *x = &m->execs[0];
   return tni_fail(err, TN_E_INVALID, p->file,
                   "profile '%s' has prefill_chunk: %lld, but plugin '%s' takes prompts in pieces of %lld only", p->name,
-                  (long long)p->prefill_chunk, m->rt->devs[x->claims.chunk_by].name, (long long)chunk);
+                  (long long)p->prefill_chunk, m->rt->devs[x->claims.fixed_by].name, (long long)chunk);
 }
 
 static tn_status refuse_unsupported(const tn_model *m, tn_error *err) {
@@ -149,9 +151,11 @@ static tn_status refuse_unsupported(const tn_model *m, tn_error *err) {
       if (x->part.device_of[n] != TN_NONE) continue;
       const tni_node *node = tni_graph_node(m->graph, n);
       const tni_claim *last = &x->claims.node[m->rt->n_devs - 1][n];
+      char more[400];
+      tni_customs_refusal(m->rt, x, n, more, sizeof more);
       return tni_fail(err, TN_E_UNSUPPORTED, node->pub.name,
-                      "no device runs %u of %u nodes; first: %s '%s' (%s); `tenon check --unsupported` lists them all",
-                      x->part.n_unsupported, x->view.n_nodes, node->type, node->pub.name, last->text);
+                      "no device runs %u of %u nodes; first: %s '%s' (%s%s); `tenon check --unsupported` lists them all",
+                      x->part.n_unsupported, x->view.n_nodes, node->type, node->pub.name, last->text, more);
     }
   }
   return TN_OK;

@@ -198,15 +198,16 @@ static tn_status take_outputs(tn_session *s, const piece *q, tn_tensor *const *o
 static tn_status prepare_piece(tn_session *s, piece *q, const tn_tensor *const *in, int64_t n, int64_t first,
                                uint32_t rows, tn_error *err) {
   tni_keep *k = s->keep;
-  const int64_t chunk = q->x->exec->chunk, at = k->length + q->from - first,
-                total = tni_chunk_total(s->model, k->capacity, at + chunk);
-  tn_status st = tni_feed_take(s, q->fed, in, n, q->from, q->count, chunk, err);
-  if (st == TN_OK) st = tni_feed_bind(s, q->fed, chunk, total, tni_chunk_rows(s->model, rows, q->count), q->count, err);
+  const int64_t length = tni_exec_length(q->x->exec, q->count), at = k->length + q->from - first,
+                total = tni_chunk_total(s->model, k->capacity, at + length);
+  tn_status st = tni_feed_take(s, q->fed, in, n, q->from, q->count, length, err);
+  if (st == TN_OK)
+    st = tni_feed_bind(s, q->fed, length, total, tni_chunk_rows(s->model, rows, q->count), q->count, err);
   if (st == TN_OK) st = tni_session_prepare(s, q->x, err);
   if (st != TN_OK) return st;
   tni_feed_context(s, q->fed, in, n, first, q->from + q->count - first);
   q->x->pos = at;
-  q->x->valid = at + chunk;
+  q->x->valid = at + length;
   return TN_OK;
 }
 

@@ -65,18 +65,25 @@ static int64_t past_positions(const tn_session *s) {
   return n;
 }
 
-/* A plain run is not padded: where the phase's placement takes one length only, another does what has another. */
+static bool takes_length(const tni_exec *x, int64_t n) {
+  bool takes = !x->chunk;
+  for (uint32_t i = 0; i < x->lengths.n; i++) takes = takes || x->lengths.v[i] == n;
+  return takes;
+}
+
+/* A plain run is not padded: where the phase's placement takes certain lengths only, another does what has another. */
 static tn_status run_exec(tn_session *s, uint32_t phase, tni_sexec **out, tn_error *err) {
   tni_sexec *x = tni_session_exec(s, phase);
   const int64_t n = past_positions(s);
-  for (uint32_t i = 0; x->exec->chunk && x->exec->chunk != n && i < s->model->n_execs; i++)
-    if (!s->execs[i].exec->chunk || s->execs[i].exec->chunk == n) x = &s->execs[i];
+  for (uint32_t i = 0; !takes_length(x->exec, n) && i < s->model->n_execs; i++)
+    if (takes_length(s->execs[i].exec, n)) x = &s->execs[i];
   *out = x;
-  if (!x->exec->chunk || x->exec->chunk == n) return TN_OK;
-  return tni_fail(
-      err, TN_E_UNSUPPORTED, s->model->path,
-      "plugin '%s' runs exactly %lld positions at once, not %lld; a session that keeps its caches pads them",
-      s->model->rt->devs[x->exec->claims.chunk_by].name, (long long)x->exec->chunk, (long long)n);
+  if (takes_length(x->exec, n)) return TN_OK;
+  char said[256];
+  return tni_fail(err, TN_E_UNSUPPORTED, s->model->path,
+                  "plugin '%s' runs exactly %s positions at once, not %lld; a session that keeps its caches pads them",
+                  s->model->rt->devs[x->exec->claims.fixed_by].name,
+                  tni_lengths_say(&x->exec->lengths, said, sizeof said), (long long)n);
 }
 
 /* Symbols, and the caller's past in the caches. */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "runtime/shape/custom.h"
 #include "runtime/shape/rules/rules.h"
 
 #define TNI_OP(id, domain, name, since, until, attrs, in_min, in_max, out_min, out_max, shape_in, shape, kernel, \
@@ -15,6 +16,7 @@ static const tni_shape_fn shape_rules[] = {
 
 static tn_status run_rule(tni_infer *in) {
   const tni_node *n = in->node;
+  if (!n->op && n->custom) return tni_custom_shape(in, n->custom->shape);
   if (!n->op || n->op->row >= sizeof shape_rules / sizeof shape_rules[0]) return TN_OK;
   for (uint32_t i = 0; i < n->pub.n_in; i++) {
     const tni_value *v = tni_rule_ranked(in, i);

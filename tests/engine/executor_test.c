@@ -201,6 +201,57 @@ static void test_overlap(void) {
   }
 }
 
+/* --- fences ------------------------------------------------------------------------------------------------------ */
+
+/* A chain over two engines in turns of four: all of it is submitted before the first item is done, and each turn waits
+ * for the one before without the host. */
+static void test_fences(void) {
+  static const char *const modes[] = {"thread", "blocking"};
+  enum { N = 20, TURNS = 5 };
+  for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+    char options[100];
+    float got[ROWS * K];
+    int items, submits, together, waits = -1;
+    rig r;
+    snprintf(options, sizeof options, "completion: %s, engines: 2, fences: true, delay_us: 3000, count: true", modes[m]);
+    CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile(options, "")), TN_OK);
+    CU_ASSERT_EQUAL_FATAL(rig_load(&r, chain(N), 0), TN_OK);
+    CU_ASSERT_EQUAL(run(&r, got), TN_OK);
+    for (int i = 0; i < ROWS * K; i++) CU_ASSERT_EQUAL(got[i], x_data[i] + N * row[i % K]);
+    counts(&r, &items, &submits, &together);
+    CU_ASSERT_EQUAL(items, N);
+    CU_ASSERT_EQUAL(together, 1);
+    const char *at = strstr(r.log, "at once, ");
+    CU_ASSERT(at && sscanf(at, "at once, %d waits", &waits) == 1);
+    if (m == 0) CU_ASSERT_EQUAL(waits, TURNS - 1); /* an engine that blocks is busy while its thread is in submit */
+    rig_finish(&r);
+  }
+}
+
+/* The same bits as without, in random orders, with the CPU between, and a device that is lost on the way. */
+static void test_fences_anywhere(void) {
+  static const char *const modes[] = {"thread", "blocking", "inline"};
+  float want[ROWS * K], got[ROWS * K];
+  on_host(branches(), want);
+  for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
+    for (int after = 0; after < 12; after += 3) {
+      char options[160];
+      rig r;
+      snprintf(options, sizeof options, "completion: %s, engines: 2, fences: true, fail_after: %d", modes[m], after);
+      CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile(options, "")), TN_OK);
+      CU_ASSERT_EQUAL_FATAL(rig_load(&r, branches(), 0), TN_OK);
+      r.m->order_seed = 1;
+      tn_session_destroy(r.s);
+      CU_ASSERT_EQUAL_FATAL(tn_session_create(r.m, &r.s, &r.err), TN_OK);
+      for (uint64_t seed = 0; seed < 6; seed++) {
+        r.m->order_seed = seed;
+        CU_ASSERT_EQUAL(run(&r, got), TN_OK); /* the host goes on where the device was lost */
+        CU_ASSERT_EQUAL(memcmp(got, want, sizeof got), 0);
+      }
+      rig_finish(&r);
+    }
+}
+
 /* --- lost devices ------------------------------------------------------------------------------------------------ */
 
 /* An engine that never answers: code 5 after timeout_ms, at once when asked again, and the rest of the process goes on.
@@ -402,17 +453,50 @@ static void test_cancel_anywhere(void) {
   printf("%d ended, %d did not ... ", ended, cancelled);
 }
 
+/* Items that take a second each end at once, and the next run computes all of them. */
+static void test_cancel_items(void) {
+  enum { N = 20 };
+  float got[ROWS * K];
+  int items, submits, together;
+  pthread_t thread;
+  rig r;
+  CU_ASSERT_EQUAL_FATAL(
+      rig_init(&r, profile("completion: thread, delay_us: 1000000, cancels: true, count: true", "")), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(rig_load(&r, chain(N), 0), TN_OK);
+  canceller c = {r.s, 100000000};
+  CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, cancel_later, &c), 0);
+  CU_ASSERT_EQUAL(run(&r, got), TN_E_CANCELLED);
+  pthread_join(thread, NULL);
+  counts(&r, &items, &submits, &together);
+  CU_ASSERT(items >= 0 && items < 3);
+  rig_finish(&r);
+  CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile("completion: thread, delay_us: 2000, cancels: true", "")), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(rig_load(&r, chain(N), 0), TN_OK);
+  c = (canceller){r.s, 10000000};
+  CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, cancel_later, &c), 0);
+  const tn_status st = run(&r, got);
+  CU_ASSERT(st == TN_OK || st == TN_E_CANCELLED);
+  pthread_join(thread, NULL);
+  __atomic_store_n(&r.s->cancel, 0, __ATOMIC_RELAXED);
+  CU_ASSERT_EQUAL(run(&r, got), TN_OK);
+  for (int i = 0; i < ROWS * K; i++) CU_ASSERT_EQUAL(got[i], x_data[i] + N * row[i % K]);
+  rig_finish(&r);
+}
+
 void suite_executor(void) {
   CU_pSuite s = CU_add_suite("engines beside the CPU", NULL, NULL);
   CU_add_test(s, "every way of completing, every order", test_modes);
   CU_add_test(s, "one submit per run", test_one_submit);
   CU_add_test(s, "more than fits", test_depth);
   CU_add_test(s, "two engines at once", test_overlap);
+  CU_add_test(s, "fences between engines", test_fences);
+  CU_add_test(s, "fences, in any order and lost anywhere", test_fences_anywhere);
   CU_add_test(s, "an engine that never answers", test_never);
   CU_add_test(s, "lost at any item", test_lost_anywhere);
   CU_add_test(s, "virtual time", test_virtual);
   CU_add_test(s, "cancel", test_cancel);
   CU_add_test(s, "cancel at any moment, two engines", test_cancel_anywhere);
+  CU_add_test(s, "items that are cancelled", test_cancel_items);
   CU_add_test(s, "done again, too late, of a session that is gone", test_stale);
   CU_add_test(s, "an answer after the timeout", test_late);
 }

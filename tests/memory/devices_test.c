@@ -153,6 +153,8 @@ static void test_bits(void) {
       {"two devices import the host's memory", "import: fd", "import: fd", PHASES("mirror-a", "mirror-b")},
       {"two devices import the host's pointers", "import: ptr, coherent: true", "import: both, coherent: true",
        PHASES("mirror-a", "mirror-b")},
+      {"two devices: dma-bufs with a modifier", "share: dmabuf", "import: dmabuf", PHASES("mirror-a", "mirror-b")},
+      {"two devices: b shares AHardwareBuffers", "import: ahb", "share: ahb", PHASES("mirror-a", "mirror-b")},
       {"two devices side by side", "every: 2, share: fd", "import: fd", ""},
       {"two devices and the CPU", "every: 3, share: fd", "every: 2, import: fd", ""},
   };

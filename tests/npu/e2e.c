@@ -57,6 +57,36 @@ static void no_empty_chunk(void) {
   demo_close(&b);
 }
 
+/* A claim of several lengths: the host takes the shortest that has room, and cuts what is longer than the longest. The
+ * logits are those of one length. */
+static void lengths(void) {
+  static const struct {
+    size_t n;
+    uint32_t steps; /* of 64, 128, 192 or 256 rows */
+  } prompts[] = {{2, 1}, {64, 1}, {100, 1}, {130, 1}, {256, 1}, {300, 2}, {513, 3}, {PROMPT, 4}};
+  int32_t ids[PROMPT];
+  size_t vocab;
+  uint32_t each = 0;
+  demo one, many;
+  demo_ids(ids, PROMPT, 6);
+  CU_ASSERT_EQUAL_FATAL(demo_open(&one, demo_profile("chunk: 64", ""), 0, 0), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(demo_open(&many, demo_profile("chunk: 64, pieces: 4", ""), 0, 0), TN_OK);
+  for (size_t i = 0; i < sizeof prompts / sizeof *prompts; i++) {
+    demo_seen s = {.ordered = true};
+    float *want = demo_score(&one, ids, prompts[i].n, &vocab);
+    tn_chat_trace(many.chat, demo_on_task, &s);
+    float *got = demo_score(&many, ids, prompts[i].n, &vocab);
+    tn_chat_trace(many.chat, NULL, NULL);
+    CU_ASSERT(demo_distance(want, got, prompts[i].n * vocab) <= 1e-5);
+    if (!i) each = s.npu;
+    CU_ASSERT(each && s.npu == prompts[i].steps * each);
+    free(want);
+    free(got);
+  }
+  demo_close(&one);
+  demo_close(&many);
+}
+
 /* Bits do not depend on which of the ready tasks comes first. */
 static void any_order(void) {
   int32_t ids[100];
@@ -284,6 +314,7 @@ static void faults(void) {
 int main(int argc, char **argv) {
   if (!demo_start(argc, argv)) return 2;
   CU_TestInfo tests[] = {{"chunks", chunks},
+                         {"lengths", lengths},
                          {"no empty chunk", no_empty_chunk},
                          {"virtual time", demo_virtual_time},
                          {"any order", any_order},

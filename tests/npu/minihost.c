@@ -49,6 +49,7 @@ static tn_status option(tn_host_ctx *ctx, const char *key, uint32_t type, void *
              {"fault", TN_OPT_STRING, 0, 0, m->fault},
              {"ffn", TN_OPT_STRING, 0, 0, "one"},
              {"chunk", TN_OPT_INT, m->chunk, 0, NULL},
+             {"pieces", TN_OPT_INT, 1, 0, NULL},
              {"wake", TN_OPT_BOOL, m->wake, 0, NULL},
              {"window_mib", TN_OPT_INT, m->window_mib, 0, NULL},
              {"prune", TN_OPT_FLOAT, 0, m->prune, NULL},

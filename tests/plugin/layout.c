@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where every field of every struct of the ABI lies in version 1, and where 1.0 ended. What stands here does not move; new
+ * Where every field of every struct of the ABI lies in version 1, and where 1.0 ended; what 1.1 added. What stands here does not move; new
  * fields are added at the end. x86-64 and aarch64 alike.
  */
 #include <tenon/plugin.h>
@@ -138,6 +138,21 @@ AT(tn_negotiate, reserved, 18); AT(tn_negotiate, name, 24); AT(tn_negotiate, ver
 AT(tn_negotiate, message, 88); ENDS(tn_negotiate, message, 216);
 AT(tn_static_plugin, h, 0); AT(tn_static_plugin, name, 8); AT(tn_static_plugin, manifest, 16);
 AT(tn_static_plugin, entry, 24); ENDS(tn_static_plugin, entry, 32);
+/* 1.1 */
+AT(tn_quant, flags, 72); AT(tn_quant, n_levels, 76); AT(tn_quant, levels, 80); AT(tn_grid, h, 0);
+AT(tn_grid, kind, 8); AT(tn_grid, flags, 12); AT(tn_grid, n_codes, 16); AT(tn_grid, group, 20);
+AT(tn_grid, scale_dtype, 24); AT(tn_grid, scale_unit, 28); AT(tn_grid, zero_kind, 32); AT(tn_grid, zero, 36);
+AT(tn_grid, level_dtype, 40); AT(tn_grid, reserved, 44); AT(tn_section, offset, 0); AT(tn_section, bytes, 8);
+AT(tn_section, align, 16); AT(tn_section, reserved, 20); AT(tn_format, grid, 104); AT(tn_format, sections, 112);
+AT(tn_attr, name, 32); AT(tn_node, type, 64); AT(tn_custom_op, h, 0); AT(tn_custom_op, domain, 8);
+AT(tn_custom_op, type, 16); AT(tn_custom_op, since, 24); AT(tn_custom_op, until, 28); AT(tn_custom_op, shape, 32);
+AT(tn_value_set, v, 0); AT(tn_value_set, n, 8); AT(tn_value_set, reserved, 12); AT(tn_claim, sets, 200);
+AT(tn_claim, n_sets, 208); AT(tn_claim, reserved3, 212); AT(tn_need, section, 48); AT(tn_need, reserved, 52);
+AT(tn_buffer_req, modifier, 56); AT(tn_fence, h, 0); AT(tn_fence, kind, 8); AT(tn_fence, reserved, 12);
+AT(tn_fence, word, 16); AT(tn_fence, value, 24); AT(tn_item, deadline, 56); AT(tn_item, priority, 64);
+AT(tn_item, n_waits, 68); AT(tn_item, waits, 72); AT(tn_item, signal, 80); AT(tn_caps, wait_fences, 144);
+AT(tn_caps, signal_fences, 148); AT(tn_device, cancel, 160); AT(tn_device, abandon, 168); AT(tn_plugin, ops, 104);
+AT(tn_plugin, n_ops, 112); AT(tn_plugin, reserved2, 116);
 /* clang-format on */
 _Static_assert(TN_ACT_NONE == 0 && TN_ACT_ABSMAX == 1 && TN_ACT_RUNSUM == 2 && TN_ACT_STATIC == 3, "schemes");
 _Static_assert(TN_STATE_CIRCULAR == 1 && TN_LAYOUT_CIRCULAR == 1, "rings");

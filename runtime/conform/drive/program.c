@@ -41,7 +41,7 @@ bool tni_cf_drive_claim(tni_cf_drive *d, tni_cf_host *h, tni_graph *g, uint32_t 
   set_statistics(d);
   if (tni_claims_collect(&d->view, &d->dev, 1, d->arena, &d->claims, &h->err) != TN_OK)
     return drive_failed(d, "claim", h->err.message);
-  d->chunk = d->claims.chunk;
+  d->chunk = tni_lengths_most(&d->claims.fixed);
   static const uint32_t order[1] = {0};
   if (tni_partition_make(&d->view, &d->claims, order, 1, d->arena, &d->part, &h->err) != TN_OK)
     return drive_failed(d, "the claims", h->err.message);

@@ -125,6 +125,9 @@ static void describe_plugin(const tni_srv *s, tni_wire *w) {
   for (uint32_t k = 0; k < p->n_options; k++) tni_option_put(w, p->options[k]);
   tni_w_u32(w, p->n_formats);
   for (uint32_t k = 0; k < p->n_formats; k++) tni_format_put(w, p->formats[k]);
+  const uint32_t n_ops = TN_HAS(p, tn_plugin, n_ops) ? p->n_ops : 0;
+  tni_w_u32(w, n_ops);
+  for (uint32_t k = 0; k < n_ops; k++) tni_custom_put(w, p->ops[k]);
   tni_w_u32(w, i->n_devices);
   for (uint32_t k = 0; k < i->n_devices; k++) {
     tni_caps_put(w, i->devices[k]->caps);

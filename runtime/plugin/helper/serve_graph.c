@@ -93,6 +93,11 @@ static void put_claim(sink *k, const tn_claim *c) {
   tni_w_u64(k->w, all.weight_bytes);
   all.text[sizeof all.text - 1] = '\0';
   tni_w_str(k->w, all.text);
+  if (all.n_sets > TNI_ISO_MAX_SETS || !all.sets) all.n_sets = 0;
+  tni_w_u32(k->w, all.n_sets);
+  for (uint32_t i = 0; i < all.n_sets; i++)
+    tni_w_array(k->w, all.sets[i].v, all.sets[i].v && all.sets[i].n <= TNI_ISO_MAX_SETS ? all.sets[i].n : 0,
+                sizeof *all.sets[i].v);
 }
 
 static tn_status on_node(void *ctx, tn_id node, const tn_claim *c) {

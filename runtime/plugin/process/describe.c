@@ -141,6 +141,28 @@ bool tni_format_get(tni_rd *r, tni_arena *a, tn_format *f, bool *has_numerics_of
   return !r->bad && f->numerics && f->name;
 }
 
+/* --- operators --------------------------------------------------------------------------------------------------- */
+
+void tni_custom_put(tni_wire *w, const tn_custom_op *o) {
+  tni_w_str(w, o->domain);
+  tni_w_str(w, o->type);
+  tni_w_u32(w, o->since);
+  tni_w_u32(w, o->until);
+  tni_w_str(w, o->shape);
+}
+
+const tn_custom_op *tni_custom_get(tni_rd *r, tni_arena *a) {
+  tn_custom_op *o = TNI_NEW(a, tn_custom_op);
+  if (!o) return r->bad = true, NULL;
+  o->h = (tn_hdr)TN_HDR(tn_custom_op);
+  o->domain = tni_r_str(r, a, 127);
+  o->type = tni_r_str(r, a, 127);
+  o->since = tni_r_u32(r);
+  o->until = tni_r_u32(r);
+  o->shape = tni_r_str(r, a, 1023);
+  return r->bad || !o->domain || !o->type || !o->shape ? NULL : o;
+}
+
 /* --- programs ---------------------------------------------------------------------------------------------------- */
 
 void tni_info_put(tni_wire *w, const tn_program_info *i, uint32_t (*format)(const void *ctx, const tn_format *f),
@@ -153,6 +175,7 @@ void tni_info_put(tni_wire *w, const tn_program_info *i, uint32_t (*format)(cons
     tni_w_array(w, n->params, n->n_params, sizeof *n->params);
     tni_w_u32(w, n->residency);
     tni_w_u32(w, n->flags);
+    tni_w_u32(w, TN_HAS(n, tn_need, section) ? n->section : 0);
   }
   tni_w_u32(w, i->n_slots);
   for (uint32_t k = 0; k < i->n_slots; k++) {
@@ -186,6 +209,7 @@ static const tn_need *get_need(tni_rd *r, tni_arena *a, const tn_format *(*forma
   n->params = tni_r_array(r, a, &n->n_params, sizeof(int64_t), 16);
   n->residency = tni_r_u32(r);
   n->flags = tni_r_u32(r);
+  n->section = tni_r_u32(r);
   return n;
 }
 

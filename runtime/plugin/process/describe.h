@@ -18,6 +18,8 @@ const tn_numerics *tni_numerics_get(tni_rd *r, tni_arena *a); /* NULL: there wer
 /* What is data of it; functions are the reader's. */
 void tni_format_put(tni_wire *w, const tn_format *f);
 bool tni_format_get(tni_rd *r, tni_arena *a, tn_format *out, bool *has_numerics_of);
+void tni_custom_put(tni_wire *w, const tn_custom_op *o);
+const tn_custom_op *tni_custom_get(tni_rd *r, tni_arena *a); /* NULL: bad */
 void tni_info_put(tni_wire *w, const tn_program_info *i, uint32_t (*format)(const void *ctx, const tn_format *f),
                   const void *ctx);
 /* format: of 1 + index, NULL: bad. */

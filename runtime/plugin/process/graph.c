@@ -54,7 +54,10 @@ void tni_weight_put(tni_wire *w, const tn_weight *x) {
   tni_w_u32(w, q != NULL);
   if (q) {
     const uint32_t v[5] = {q->bits, q->group, q->scheme, q->scale_dtype, q->zero_kind};
+    const bool more = TN_HAS(q, tn_quant, levels);
     tni_w_bytes(w, v, sizeof v);
+    tni_w_u32(w, more ? q->flags : 0);
+    tni_w_array(w, more ? q->levels : NULL, more && q->levels ? q->n_levels : 0, sizeof *q->levels);
   }
   put_stats(w, x->x);
 }
@@ -82,6 +85,8 @@ tn_weight *tni_weight_get(tni_rd *r, tni_arena *a, uint32_t id,
     q->scheme = tni_r_u32(r);
     q->scale_dtype = tni_r_u32(r);
     q->zero_kind = tni_r_u32(r);
+    q->flags = tni_r_u32(r);
+    q->levels = tni_r_array(r, a, &q->n_levels, sizeof *q->levels, 256);
     x->quant = q;
   }
   x->x = get_stats(r, a);
@@ -91,6 +96,7 @@ tn_weight *tni_weight_get(tni_rd *r, tni_arena *a, uint32_t id,
 /* --- writing ----------------------------------------------------------------------------------------------------- */
 
 static void put_attr(tni_wire *w, const tn_attr *a) {
+  tni_w_str(w, a->name);
   tni_w_u32(w, a->type);
   tni_w_u32(w, a->word);
   tni_w_u64(w, a->n);
@@ -124,6 +130,7 @@ static void put_node(tni_wire *w, const tn_node *n) {
   tni_w_array(w, n->out, n->n_out, sizeof *n->out);
   tni_w_str(w, n->name);
   tni_w_str(w, n->domain);
+  tni_w_str(w, n->type);
   tni_w_u32(w, n->n_attr);
   for (uint32_t i = 0; i < n->n_attr; i++) put_attr(w, n->attr[i]);
 }
@@ -177,6 +184,7 @@ static const void *get_bytes(tni_rd *r, tni_arena *a, uint64_t n, size_t each) {
 
 static void get_attr(tni_rd *r, tni_arena *a, tn_attr *out) {
   out->h = (tn_hdr)TN_HDR(tn_attr);
+  out->name = tni_r_str(r, a, TNI_ISO_MAX_TEXT);
   out->type = tni_r_u32(r);
   out->word = tni_r_u32(r);
   out->n = tni_r_u64(r);
@@ -220,6 +228,7 @@ static const tn_node *get_node(tni_rd *r, tni_arena *a) {
   n->n_out = (uint16_t)out;
   n->name = tni_r_str(r, a, TNI_ISO_MAX_TEXT);
   n->domain = tni_r_str(r, a, TNI_ISO_MAX_TEXT);
+  n->type = tni_r_str(r, a, TNI_ISO_MAX_TEXT);
   n->n_attr = tni_r_count(r, 16, TNI_ISO_MAX_OBJECTS);
   const tn_attr **list = TNI_NEW_ARRAY(a, const tn_attr *, (size_t)n->n_attr + 1);
   tn_attr *attr = TNI_NEW_ARRAY(a, tn_attr, (size_t)n->n_attr + 1);

@@ -73,6 +73,15 @@ static bool read_formats(tni_iso *p, tni_rd *r) {
   return p->formats && p->format_list;
 }
 
+static bool read_customs(tni_iso *p, tni_rd *r) {
+  p->pub.n_ops = tni_r_count(r, 20, TNI_MAX_CUSTOM_OPS);
+  const tn_custom_op **list = TNI_NEW_ARRAY(p->arena, const tn_custom_op *, (size_t)p->pub.n_ops + 1);
+  for (uint32_t i = 0; list && i < p->pub.n_ops; i++)
+    if (!(list[i] = tni_custom_get(r, p->arena))) return false;
+  p->pub.ops = list;
+  return list != NULL;
+}
+
 static bool read_devices(tni_iso *p, tni_rd *r) {
   p->n_devices = tni_r_count(r, 32, TNI_MAX_DEVICES);
   p->devices = TNI_NEW_ARRAY(p->arena, tni_iso_device, (size_t)p->n_devices + 1);
@@ -102,7 +111,7 @@ static tn_status read_description(tni_iso *p, tni_rd *r, tni_isolate_about *abou
   about->abi_min = (uint16_t)tni_r_u32(r);
   about->abi_max = (uint16_t)tni_r_u32(r);
   about->minor = (uint16_t)tni_r_u32(r);
-  const bool ok = read_options(p, r) && read_formats(p, r) && read_devices(p, r) && tni_rd_whole(r);
+  const bool ok = read_options(p, r) && read_formats(p, r) && read_customs(p, r) && read_devices(p, r) && tni_rd_whole(r);
   return ok ? TN_OK : tni_conn_wrong(p->c, "start", err);
 }
 

@@ -65,6 +65,7 @@ enum {
   TNI_ISO_WINDOW = 8 << 20, /* bytes of the window */
   TNI_ISO_MAX_OBJECTS = 1 << 22,
   TNI_ISO_MAX_TEXT = 1 << 16,
+  TNI_ISO_MAX_SETS = 64, /* of a claim, and values in one */
   TNI_ISO_VALUE = 1 << 30 /* beside a value's id: the constant of the graph that is being looked at */
 };
 

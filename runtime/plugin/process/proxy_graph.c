@@ -60,6 +60,12 @@ static bool get_claim(tni_iso *p, tni_rd *r, tni_arena *a, tn_claim *c) {
   const char *text = tni_r_str(r, a, sizeof c->text - 1);
   if (r->bad) return false;
   if (text) memcpy(c->text, text, strlen(text));
+  c->n_sets = tni_r_count(r, 4, TNI_ISO_MAX_SETS);
+  tn_value_set *sets = TNI_NEW_ARRAY(a, tn_value_set, (size_t)c->n_sets + 1);
+  for (uint32_t i = 0; sets && i < c->n_sets; i++)
+    sets[i].v = tni_r_array(r, a, &sets[i].n, sizeof(int64_t), TNI_ISO_MAX_SETS);
+  c->sets = sets;
+  if (r->bad || !sets) return false;
   if (size < sizeof(tn_hdr)) c->h.size = size;
   if (format && !(c->format = tni_iso_format_at(p, format))) c->verdict = UINT32_MAX; /* none of its own */
   return true;

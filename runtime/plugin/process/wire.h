@@ -20,7 +20,7 @@
 
 #include "runtime/base/base.h"
 
-enum { TNI_WIRE_MAGIC = 0x314e4e54, TNI_WIRE_VERSION = 2, TNI_WIRE_FDS = 8, TNI_WIRE_MAX = 1 << 28 };
+enum { TNI_WIRE_MAGIC = 0x314e4e54, TNI_WIRE_VERSION = 3, TNI_WIRE_FDS = 8, TNI_WIRE_MAX = 1 << 28 };
 
 /* A message being made. bad: without memory, or too long. */
 typedef struct tni_wire {

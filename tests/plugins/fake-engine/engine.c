@@ -106,6 +106,30 @@ static void nap(int64_t us) {
   if (us > 0) nanosleep(&ts, NULL);
 }
 
+static bool is_cancelled(const fake_lane *l, int64_t index) { return index < atomic_load(&l->cancelled); }
+
+/* The item's delay, cut short where it is cancelled. */
+static void delay(const fake_lane *l, int64_t index) {
+  enum { SLICE_US = 1000 };
+  for (int64_t left = l->d->plugin->delay_us; left > 0 && !is_cancelled(l, index); left -= SLICE_US)
+    nap(left < SLICE_US ? left : SLICE_US);
+}
+
+static void wait_for(const fake_lane *l, const tn_item *it) {
+  for (uint32_t i = 0; l->d->plugin->fences && i < it->n_waits; i++) {
+    const tn_fence *f = it->waits[i];
+    atomic_fetch_add(&l->d->waits, 1);
+    while (__atomic_load_n(f->word, __ATOMIC_ACQUIRE) < f->value) nap(50);
+  }
+}
+
+/* The items that the engine has now. One alone is not told from the others: it ends with them. */
+void fake_cancel(tn_device *pub, uint32_t engine, tn_ticket *ticket) {
+  fake_lane *l = &((fake_device *)pub)->lanes[engine - 1];
+  (void)ticket;
+  atomic_store(&l->cancelled, atomic_load(&l->given));
+}
+
 /* Mode stale: everything that was completed is completed again. */
 static void repeat(fake_lane *l) {
   const int n = l->n_seen < FAKE_SEEN ? l->n_seen : FAKE_SEEN;
@@ -136,20 +160,26 @@ static void execute(fake_lane *l, const tn_item *it, int64_t queued) {
   const fake_plugin *p = d->plugin;
   tn_times t = {.h = TN_HDR(tn_times), .queued = queued, .start = d->host->now(d->host->ctx)};
   tn_status st;
+  const int64_t index = l->begun++;
+  wait_for(l, it);
   const int now = atomic_fetch_add(&d->computing, 1) + 1;
   if (now > atomic_load(&d->together)) atomic_store(&d->together, now);
-  nap(p->delay_us);
+  delay(l, index);
   pthread_mutex_lock(&d->memory);
-  if (p->fail_after && atomic_load(&d->items) >= p->fail_after)
+  const bool ends = is_cancelled(l, index);
+  if (ends)
+    st = fake_fail(&err, TN_E_CANCELLED, "fake-engine was told to end");
+  else if (p->fail_after && atomic_load(&d->items) >= p->fail_after)
     st = fake_fail(&err, TN_E_DEVICE_LOST, "fake-engine was told to fail after %lld items", (long long)p->fail_after);
   else
     st = it->plan ? add(it, &err) : copy(it, &err);
   pthread_mutex_unlock(&d->memory);
-  atomic_fetch_add(&d->items, 1);
+  atomic_fetch_add(&d->items, !ends);
   atomic_fetch_sub(&d->computing, 1);
   t.end = d->host->now(d->host->ctx);
   t.bytes = it->plan ? it->args->views[2].bytes : it->src->bytes;
   set_times(l, it, &t);
+  if (p->fences && it->signal) __atomic_store_n(it->signal->word, it->signal->value, __ATOMIC_RELEASE);
   finish(l, it->ticket, st, &t, st == TN_OK ? NULL : &err);
 }
 
@@ -278,6 +308,7 @@ tn_status fake_submit(tn_device *pub, uint32_t engine, const tn_item *const *ite
   fake_lane *l = &d->lanes[engine - 1];
   atomic_fetch_add(&d->submits, 1);
   atomic_fetch_add(&l->n_submits, 1);
+  atomic_fetch_add(&l->given, n);
   if (p->mode == FAKE_INLINE) {
     for (uint32_t i = 0; i < n; i++) execute(l, items[i], d->host->now(d->host->ctx));
     return TN_OK;

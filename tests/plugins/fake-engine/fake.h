@@ -22,7 +22,7 @@ typedef struct fake_plugin {
   const tn_engine *engines[FAKE_ENGINES];
   tn_clock clock;
   int mode;
-  int64_t delay_us, fail_after, chunk, n_engines, count, virtual_clock;
+  int64_t delay_us, fail_after, chunk, n_engines, count, virtual_clock, fences, cancels;
 } fake_plugin;
 
 /* One engine. */
@@ -41,6 +41,8 @@ typedef struct fake_lane {
   tn_ticket *seen[FAKE_SEEN]; /* mode stale: completed, in this step and in earlier ones */
   int n_seen;
   atomic_int n_submits;
+  atomic_llong given, cancelled; /* items so far; those before this one are to end */
+  int64_t begun;                 /* of who computes */
 } fake_lane;
 
 typedef struct fake_device {
@@ -49,7 +51,7 @@ typedef struct fake_device {
   const tn_host *host;
   fake_lane lanes[FAKE_ENGINES];
   pthread_mutex_t memory;                /* of the mappings */
-  atomic_llong items, submits, together; /* done so far; most that computed at once */
+  atomic_llong items, submits, together, waits; /* done so far; most that computed at once; fences that were waited for */
   atomic_int computing;
 } fake_device;
 
@@ -147,6 +149,7 @@ void fake_engine_stop(fake_device *d);
 void fake_engine_drain(fake_device *d);
 /* Before what items name is freed: they are computed, though nobody was told (mode never). */
 void fake_engine_forget(fake_device *d);
+void fake_cancel(tn_device *d, uint32_t engine, tn_ticket *ticket);
 tn_status fake_submit(tn_device *d, uint32_t engine, const tn_item *const *items, uint32_t n, tn_run *run,
                       tn_error *err);
 

@@ -62,7 +62,18 @@ static const tn_option virtual_clock = {.h = TN_HDR(tn_option),
                                         .help = "a clock of its own, on which every item takes a microsecond",
                                         .dflt = "false",
                                         .type = TN_OPT_BOOL};
-static const tn_option *const options[] = {&completion, &delay, &fail_after, &chunk, &engines, &count, &virtual_clock};
+static const tn_option fences = {.h = TN_HDR(tn_option),
+                                 .key = "fences",
+                                 .help = "items wait for fences in memory and signal them",
+                                 .dflt = "false",
+                                 .type = TN_OPT_BOOL};
+static const tn_option cancels = {.h = TN_HDR(tn_option),
+                                  .key = "cancels",
+                                  .help = "items can be cancelled",
+                                  .dflt = "false",
+                                  .type = TN_OPT_BOOL};
+static const tn_option *const options[] = {&completion, &delay,         &fail_after, &chunk,  &engines,
+                                           &count,      &virtual_clock, &fences,     &cancels};
 
 static tn_status read_options(fake_plugin *p, const tn_host *h, tn_error *err) {
   static const char *const modes[] = {"blocking", "thread", "inline", "map", "twice", "never", "wrong", "stale"};
@@ -73,7 +84,9 @@ static tn_status read_options(fake_plugin *p, const tn_host *h, tn_error *err) {
       h->option(h->ctx, "chunk", TN_OPT_INT, &p->chunk) != TN_OK ||
       h->option(h->ctx, "engines", TN_OPT_INT, &p->n_engines) != TN_OK ||
       h->option(h->ctx, "count", TN_OPT_BOOL, &p->count) != TN_OK ||
-      h->option(h->ctx, "virtual", TN_OPT_BOOL, &p->virtual_clock) != TN_OK)
+      h->option(h->ctx, "virtual", TN_OPT_BOOL, &p->virtual_clock) != TN_OK ||
+      h->option(h->ctx, "cancels", TN_OPT_BOOL, &p->cancels) != TN_OK ||
+      h->option(h->ctx, "fences", TN_OPT_BOOL, &p->fences) != TN_OK)
     return fake_fail(err, TN_E_INTERNAL, "the host lost an option");
   p->mode = 0;
   while (p->mode < FAKE_STALE && strcmp(text, modes[p->mode]) != 0) p->mode++;
@@ -94,6 +107,7 @@ static tn_status ask_driver(backend *b, uint32_t *n, tn_error *err) {
   b->caps.engines = p->engines;
   b->caps.n_engines = (uint32_t)p->n_engines;
   b->caps.clock = p->virtual_clock ? &p->clock : NULL;
+  b->caps.wait_fences = b->caps.signal_fences = p->fences ? 1u << TN_FENCE_WORD : 0;
   *n = 1;
   return TN_OK;
 }
@@ -129,6 +143,7 @@ static tn_status open_fake(tn_plugin *pub, uint32_t index, tn_device **out, tn_e
   d->pub = *tables;
   fill_device(&d->pub);
   d->plugin = &p->own;
+  d->pub.cancel = p->own.cancels ? fake_cancel : NULL;
   d->host = p->host;
   if (fake_engine_start(d) != TN_OK) {
     p->host->free(p->host->ctx, d);
@@ -142,9 +157,9 @@ static void close_fake(tn_device *pub) {
   fake_device *d = (fake_device *)pub;
   fake_engine_stop(d);
   char line[160];
-  snprintf(line, sizeof line, "counted %lld items in %lld submits, at most %lld at once",
+  snprintf(line, sizeof line, "counted %lld items in %lld submits, at most %lld at once, %lld waits",
            (long long)atomic_load(&d->items), (long long)atomic_load(&d->submits),
-           (long long)atomic_load(&d->together));
+           (long long)atomic_load(&d->together), (long long)atomic_load(&d->waits));
   if (d->plugin->count) d->host->log(d->host->ctx, TN_LOG_WARN, line);
   d->host->free(d->host->ctx, d);
 }

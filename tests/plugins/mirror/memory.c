@@ -22,7 +22,11 @@ void mirror_open(const mirror_device *d, bool open) {
 static tn_status make_pages(mirror_buffer *b, const tn_buffer_req *req, tn_error *err) {
   off_t at = 0;
   b->room = pages(req->bytes);
-  if (req->kind == TN_MEM_FD) {
+  if (req->kind == TN_MEM_AHB) {
+    b->fd = dup(((const mirror_buffer *)req->ptr)->fd); /* the object that stands for an AHardwareBuffer */
+  } else if (req->kind == TN_MEM_FD || req->kind == TN_MEM_DMABUF) {
+    if (req->kind == TN_MEM_DMABUF && req->modifier != MIRROR_TILED)
+      return mirror_fail(err, TN_E_INVALID, "modifier %llu is not its own", (unsigned long long)req->modifier);
     if (req->fd < 0 || req->offset % 4096)
       return mirror_fail(err, TN_E_INVALID, "no descriptor, or at offset %llu", (unsigned long long)req->offset);
     b->fd = dup(req->fd);
@@ -77,8 +81,11 @@ tn_status mirror_share(tn_buffer *pub, uint32_t kind, tn_buffer_req *out, tn_err
     return mirror_fail(err, TN_E_UNSUPPORTED, "it shares no memory of kind %u", kind);
   out->bytes = pub->bytes;
   out->offset = 0;
+  if (kind == TN_MEM_DMABUF) out->modifier = MIRROR_TILED;
   if (kind == TN_MEM_HOST_PTR)
     out->ptr = b->bytes;
+  else if (kind == TN_MEM_AHB)
+    out->ptr = b;
   else
     out->fd = dup(b->fd);
   return TN_OK;

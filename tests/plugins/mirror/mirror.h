@@ -22,6 +22,8 @@ typedef struct mirror {
   int64_t coherent, every, fail_create, ring, count, stray;
 } mirror;
 
+enum { MIRROR_TILED = 0x6d69 }; /* its dma-bufs are not linear, as it says */
+
 /* A range that the host has. */
 typedef struct mirror_map {
   struct mirror_map *next;

@@ -26,8 +26,8 @@ tn_status mirror_fail(tn_error *err, tn_status st, const char *fmt, ...) {
 #define CHOICE(id, k, d, c)     \
   static const tn_option id = { \
       .h = TN_HDR(tn_option), .key = k, .help = k, .dflt = d, .type = TN_OPT_STRING, .choices = c}
-CHOICE(opt_import, "import", "none", "none|fd|ptr|both");
-CHOICE(opt_share, "share", "none", "none|fd|ptr|both");
+CHOICE(opt_import, "import", "none", "none|fd|ptr|both|dmabuf|ahb");
+CHOICE(opt_share, "share", "none", "none|fd|ptr|both|dmabuf|ahb");
 CHOICE(opt_layout, "layout", "host", "host|f32|f16|f16-rows|int8|int8-rows|apart");
 #undef CHOICE
 static const tn_option opt_coherent = {
@@ -73,6 +73,8 @@ static const tn_option opt_largest = {.h = TN_HDR(tn_option),
 
 static uint32_t kinds(const char *text) {
   const uint32_t fd = 1u << TN_MEM_FD, ptr = 1u << TN_MEM_HOST_PTR;
+  if (strcmp(text, "dmabuf") == 0) return 1u << TN_MEM_DMABUF;
+  if (strcmp(text, "ahb") == 0) return 1u << TN_MEM_AHB;
   return strcmp(text, "fd") == 0 ? fd : strcmp(text, "ptr") == 0 ? ptr : strcmp(text, "both") == 0 ? fd | ptr : 0;
 }
 
