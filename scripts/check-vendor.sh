@@ -27,7 +27,7 @@ build_alone my-npu
 conform my-npu/build/my-npu.so --level abi
 
 cp -R "$source/examples/vendor-backend" acme
-[ "$(wc -l <acme/acme.c)" -lt 500 ] || die "acme.c has 500 lines or more"
+[ "$(wc -l <acme/acme.c)" -lt 550 ] || die "acme.c has 550 lines or more"
 build_alone acme
 conform acme/build/acme.so --level matmul
 conform acme/build/acme-ops.so --level abi

@@ -63,8 +63,40 @@ static tn_status acme8_begin(const tn_host *host, const tn_format *f, const tn_w
   return TN_OK;
 }
 
+/* The grid, so that a solver that knows nothing of acme8 can choose codes and scales: (code - 127) * scale, a scale a row. */
+static tn_status acme8_grid(const tn_format *f, const int64_t *params, uint32_t n, tn_grid *out) {
+  (void)f, (void)params;
+  if (n || out->h.size < TN_UPTO(tn_grid, level_dtype)) return TN_E_INVALID;
+  out->n_codes = 255, out->scale_dtype = TN_DT_F32, out->scale_unit = 1, out->flags = TN_GRID_SIGNED;
+  out->zero_kind = TN_ZERO_HALF, out->zero = 127;
+  return TN_OK;
+}
+
+/* What was chosen so is kept to the bit; what is not on the grid is refused. */
+static tn_status acme8_keep(const tn_quant *q, int64_t K, int64_t n, int8_t *codes, float *scale) {
+  float zero;
+  tn_status st = q->scheme != TN_QUANT_AFFINE || q->group < K ? TN_E_INVALID : TN_OK;
+  if (st == TN_OK) st = q->grid(q, n, n + 1, (uint8_t *)codes, scale, &zero);
+  if (st == TN_OK && (zero != 127 || !isfinite(*scale))) st = TN_E_INVALID;
+  for (int64_t k = 0; st == TN_OK && k < K; k++) {
+    if ((uint8_t)codes[k] > 254) st = TN_E_INVALID;
+    codes[k] = (int8_t)((uint8_t)codes[k] - 127);
+  }
+  return st;
+}
+
 static tn_status acme8_rows(tn_pack *p, int64_t n0, int64_t n1, void *blob) {
   const int64_t N = p->w->N, K = p->w->K;
+  const tn_quant *given = TN_HAS(p->w, tn_weight, quant) ? p->w->quant : NULL;
+  if (given && TN_HAS(given, tn_quant, flags) && given->flags & TN_QUANT_KEEP) {
+    tn_status st = TN_OK;
+    for (int64_t n = n0; st == TN_OK && n < n1; n++) {
+      float scale = 0;
+      st = acme8_keep(given, K, n, (int8_t *)blob + n * K, &scale);
+      memcpy((char *)blob + N * K + n * 4, &scale, sizeof scale);
+    }
+    return st;
+  }
   float *row = p->host->alloc(p->host->ctx, (size_t)(K + 1) * sizeof *row, 64, TN_TAG_PACK);
   if (!row) return TN_E_NO_MEMORY;
   tn_status st = TN_OK;
@@ -106,7 +138,7 @@ static const tn_format acme8 = {.h = TN_HDR(tn_format), .name = "acme8", .versio
     .w_err = 0.5f / 127 * 1.0001f, /* half a step; the scale is rounded */
     .x_err = 0x1p-24f,             /* activations stay as they are */
     .numerics = &acme8_numerics, .size = acme8_size, .begin = acme8_begin, .rows = acme8_rows, .end = acme8_end,
-    .unpack = acme8_unpack};
+    .unpack = acme8_unpack, .grid = acme8_grid};
 static const tn_format *const formats[] = {&acme8};
 
 /* ---- 2. Claims -----------------------------------------------------------------------------------------------------

@@ -93,8 +93,8 @@ typedef struct tn_quant {
 /* 1.1. The grid of a format: the weights that it holds exactly. A solver that knows nothing else of the format chooses
  * codes, scales, zeros on it and hands them to begin as a tn_quant with TN_QUANT_KEEP, groups of the same length;
  * unpack then gives back w bit for bit.
- * AFFINE: w = (code - zero) * scale, codes 0 .. n_codes - 1. A scale is scale_unit times a finite normal number of
- * scale_dtype, or 0; below 0 only with TN_GRID_SIGNED. zero_kind: TN_ZERO_HALF: `zero` everywhere; TN_ZERO_CODES: any of
+ * AFFINE: w = (code - zero) * scale, codes 0 .. n_codes - 1. A scale is scale_unit times a normal number of scale_dtype
+ * of 2^-100 or more, or 0; below 0 only with TN_GRID_SIGNED. zero_kind: TN_ZERO_HALF: `zero` everywhere; TN_ZERO_CODES: any of
  * 0 .. n_codes - 1; TN_ZERO_VALUES: any f32 up to 256 in magnitude.
  * LEVELS: w = levels[code] * scale, a quant of scheme LEVELS. The solver chooses the levels too, once for the matrix:
  * n_codes ascending numbers that are values of level_dtype. */

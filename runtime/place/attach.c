@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
-#include "runtime/plugin/plugin.h"
 #include "runtime/place/devconst.h"
 #include "runtime/place/embeddings.h"
 #include "runtime/place/exec.h"
 #include "runtime/place/tables.h"
+#include "runtime/plugin/plugin.h"
 
 typedef struct source {
   const void *ptr;
@@ -69,6 +69,29 @@ static tn_status set_on_disk(tn_model *m, const tni_program *prog, uint32_t slot
   return set_slot(prog, slot, NULL, blob, err);
 }
 
+/* The part of the packed matrix that the need names; all of it where it names none. */
+static tn_status take_section(const tn_need *need, source *s, tn_error *err) {
+  enum { MOST = 64 };
+  const uint32_t which = TN_HAS(need, tn_need, section) ? need->section : 0;
+  const tn_format *f = need->format;
+  tn_section all[MOST];
+  uint32_t n = 0;
+  if (!which) return TN_OK;
+  if (!TN_HAS(f, tn_format, sections) || !f->sections)
+    return tni_fail(err, TN_E_INTERNAL, f->name, "a section of format '%s', which has none", f->name);
+  tn_status st = f->sections(f, s->blob->N, s->blob->K, need->params, need->n_params, MOST, all, &n);
+  if (st != TN_OK || n > MOST || which > n)
+    return tni_fail(err, st == TN_OK ? TN_E_INTERNAL : st, f->name, "section %u of %u of format '%s'", which, n,
+                    f->name);
+  const tn_section *p = &all[which - 1];
+  if (p->offset > s->bytes || p->bytes > s->bytes - p->offset || (p->align && p->offset % p->align))
+    return tni_fail(err, TN_E_INTERNAL, f->name, "section %u of format '%s' lies outside of its matrix", which,
+                    f->name);
+  if (s->ptr) s->ptr = (const char *)s->ptr + p->offset;
+  s->bytes = p->bytes;
+  return TN_OK;
+}
+
 static tn_status attach_weight(tn_model *m, tni_exec *x, uint32_t p, uint32_t slot, tn_error *err) {
   tni_program *prog = &x->programs[p];
   const tn_slot *s = prog->info->slots[slot];
@@ -80,6 +103,8 @@ static tn_status attach_weight(tn_model *m, tni_exec *x, uint32_t p, uint32_t sl
     src.ptr = src.blob->ptr;
     src.bytes = src.blob->bytes;
     src.from_file = tni_pack_store_stats(m->packed[prog->cluster->device].store)->cached;
+    const tn_status st = take_section(need->need, &src, err);
+    if (st != TN_OK) return st;
   } else {
     src.tensor = tni_graph_value(m->graph, need->need->values[0])->tensor;
     src.ptr = src.tensor->data;

@@ -40,8 +40,9 @@ static void check_run(rig *r) {
 
 /* The plugin itself checks that a blob on disk has neither view nor pointer. */
 static void test_residency(void) {
-  static const char *const rows[] = {"residency: host", "residency: device", "residency: disk"};
-  for (size_t i = 0; i < 3; i++)
+  static const char *const rows[] = {"residency: host", "residency: device", "residency: disk",
+                                     "residency: host, sections: true", "residency: device, sections: true"};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     for (int cached = 0; cached < 2; cached++) {
       rig r;
       char profile[400];

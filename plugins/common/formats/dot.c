@@ -19,6 +19,8 @@ struct tn_pack {
   const tn_quant *grid;  /* the weight's own, where its codes may be ours; else NULL */
   tni_dot_levels levels; /* pal16 */
   const tni_fit *fit;
+  tn_grid ours;
+  bool keep; /* code by code, or not at all */
 };
 _Static_assert(ROWS == TNI_CM_SOURCE_ROWS, "blocks of the source are ours");
 
@@ -214,6 +216,38 @@ static tn_status find_levels(tn_pack *p) {
   return st;
 }
 
+/* w1g: codes 0 and 2 less 1 are those of two levels, half a scale apart from their middle. */
+static tn_status grid_of_dot(const tn_format *f, const int64_t *params, uint32_t n, tn_grid *out) {
+  const tni_dot_kind *k = tni_dot_kind_of(f);
+  (void)params;
+  if (n || !k) return TN_E_INVALID;
+  tn_grid g = {.n_codes = k->top + 1,
+               .group = k->head_bytes ? 0 : GROUP,
+               .scale_dtype = k->head_bytes ? TN_DT_F32 : TN_DT_F16,
+               .scale_unit = 1,
+               .zero_kind = TN_ZERO_HALF,
+               .zero = (float)k->zero};
+  if (k->which <= TNI_DOT_W2G) g.flags = TN_GRID_SIGNED;
+  if (k->which == TNI_DOT_W1G) g.n_codes = 2, g.zero = 0.5f, g.scale_unit = 2;
+  if (k->which == TNI_DOT_PAL16) {
+    g.kind = TN_GRID_LEVELS;
+    g.n_codes = TNI_DOT_LEVELS;
+    g.level_dtype = TN_DT_I8;
+  }
+  return tni_cm_give_grid(out, &g);
+}
+
+/* pal16: the levels that were chosen; the last stands for those that were not. */
+static tn_status take_levels(tn_pack *p) {
+  const tn_quant *q = p->grid;
+  for (uint32_t i = 0; i < TNI_DOT_LEVELS; i++) {
+    const float v = q->levels[i < q->n_levels ? i : q->n_levels - 1];
+    if (!(v >= -127 && v <= 127) || (float)(int32_t)v != v) return TN_E_INVALID;
+    p->levels.level[i] = (int8_t)v;
+  }
+  return TN_OK;
+}
+
 static tn_status begin_dot(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params,
                            uint32_t n, tn_pack **out, tn_error *err) {
   tni_dot_geometry g;
@@ -226,8 +260,20 @@ static tn_status begin_dot(const tn_host *host, const tn_format *f, const tn_wei
   tn_pack *p = host->alloc(host->ctx, sizeof *p, 16, TN_TAG_PACK);
   if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, f->name, "out of memory");
   *p = (tn_pack){.host = host, .weight = w, .kind = kind, .geo = g, .fit = tni_fit_best()};
-  if (!kind->head_bytes) p->grid = tni_cm_grid_of(w, 8, GROUP);
-  if (kind->which == TNI_DOT_PAL16 && (st = find_levels(p)) != TN_OK) {
+  p->ours.h = (tn_hdr)TN_HDR(tn_grid);
+  p->keep = tni_cm_keeps(w);
+  st = grid_of_dot(f, params, n, &p->ours);
+  if (p->keep)
+    p->grid = tni_cm_given(w, &p->ours);
+  else if (!kind->head_bytes)
+    p->grid = tni_cm_grid_of(w, 8, GROUP);
+  if (st == TN_OK && p->keep && !p->grid) st = TN_E_INVALID;
+  if (st == TN_OK && p->keep && kind->which == TNI_DOT_PAL16) st = take_levels(p);
+  if (st != TN_OK) {
+    host->free(host->ctx, p);
+    return tni_cm_fail(err, st, f->name, "codes that are to be kept are not on its grid");
+  }
+  if (kind->which == TNI_DOT_PAL16 && !p->keep && (st = find_levels(p)) != TN_OK) {
     host->free(host->ctx, p);
     return tni_cm_fail(err, st, f->name, "no levels: out of memory, or weights that are no numbers");
   }
@@ -250,7 +296,14 @@ static int fit_group(const tn_pack *p, const float *w, uint32_t n, uint8_t *q, u
 static int quantize_group(const tn_pack *p, const tni_cm_source *s, int64_t row, int64_t k0, uint32_t have, uint8_t *q,
                           uint16_t *scale) {
   const tni_dot_kind *k = p->kind;
-  float w[GROUP];
+  float w[GROUP], kept, zero;
+  if (p->keep) {
+    memset(q, k->which == TNI_DOT_W1G ? 0 : (int)k->zero, GROUP);
+    if (!tni_cm_source_keep(s, &p->ours, row, k0, have, q, &kept, &zero)) return -1;
+    for (uint32_t i = 0; k->which == TNI_DOT_W1G && i < have; i++) q[i] = (uint8_t)(2 * q[i]);
+    *scale = tni_cm_f32_to_f16(kept);
+    return 0;
+  }
   if (k->which != TNI_DOT_W1G) {
     memset(q, (int)k->zero, GROUP);
     if (tni_cm_source_codes(s, row, k0, have, (int32_t)k->zero, (int32_t)k->top, q, scale)) return 0;
@@ -295,7 +348,11 @@ static tn_status pack_superblock(const tn_pack *p, const tni_cm_source *s, int64
       const uint32_t have = (uint32_t)(s->K - k0 - at < step ? s->K - k0 - at : step);
       if (kind->head_bytes) {
         memset(q, bare ? 0 : (int)kind->zero, sizeof q);
-        quantize_row(p, s->w + (row + r) * s->K + k0, have, scale[r], q);
+        float kept, zero;
+        if (!p->keep)
+          quantize_row(p, s->w + (row + r) * s->K + k0, have, scale[r], q);
+        else if (!tni_cm_source_keep(s, &p->ours, row + r, k0, have, q, &kept, &zero))
+          return TN_E_INVALID;
       } else if (quantize_group(p, s, row + r, k0 + at, have, q, &half[at / GROUP][r])) {
         return TN_E_INVALID;
       }
@@ -316,7 +373,10 @@ static tn_status pack_block(const void *ctx, const tni_cm_source *s, int64_t row
   float scale[ROWS] = {0};
   tn_status st = TN_OK;
   for (int64_t r = 0; p->kind->head_bytes && r < n_rows; r++)
-    if (row_scale(p, s->w + (row + r) * s->K, &scale[r])) return TN_E_INVALID;
+    if (p->keep)
+      scale[r] = s->scales[(row + r) * s->blocks];
+    else if (row_scale(p, s->w + (row + r) * s->K, &scale[r]))
+      return TN_E_INVALID;
   if (p->kind->head_bytes) put_head(p, scale, block);
   block += p->kind->head_bytes;
   for (int64_t i = 0; st == TN_OK && i < g->superblocks; i++)
@@ -390,7 +450,7 @@ static tn_status unpack_dot(const tn_blob *b, const int64_t box[4], float *dst) 
   {                                                                                                            \
     .h = TN_HDR(tn_format), .name = label, .version = v, .bits = bits_, .group = group_, .flags = flags_,      \
     .bits_per_weight = all_in, .w_err = err, .x_err = 0.5f / 127.0f + 1e-6f, .numerics = num, .size = size_of, \
-    .begin = begin_dot, .rows = pack_rows, .end = end_dot, .unpack = unpack_dot,                               \
+    .begin = begin_dot, .rows = pack_rows, .end = end_dot, .unpack = unpack_dot, .grid = grid_of_dot,          \
   }
 #define GROUPS(label, v, bits, err) \
   FORMAT(label, v, bits, bits + 0.125f, GROUP, TN_FMT_READS_QUANT, &tni_dot_numerics, err)

@@ -17,6 +17,7 @@ struct tn_pack {
   const tn_weight *weight;
   const tn_quant *grid; /* the weight's own, where its groups are made of whole ones of ours; else NULL */
   tni_grid_geometry geo;
+  bool keep; /* code by code, or not at all */
 };
 _Static_assert(ROWS == TNI_CM_SOURCE_ROWS, "blocks of the source are ours");
 
@@ -109,6 +110,21 @@ static void put_grid_zero(const tni_grid_layout *g, uint8_t *sb, uint32_t group,
 
 /* --- packing ---------------------------------------------------------------------------------------------------- */
 
+static tn_status grid_of_grid(const tn_format *f, const int64_t *params, uint32_t n, tn_grid *out) {
+  tni_grid_geometry g;
+  const tn_status st = tni_grid_geometry_of(f, 1, 1, params, n, &g);
+  if (st != TN_OK) return st;
+  return tni_cm_give_grid(out, &(tn_grid){.flags = TN_GRID_SIGNED,
+                                          .n_codes = 1u << f->bits,
+                                          .group = (uint32_t)params[0],
+                                          .scale_dtype = params[1] == 16 ? TN_DT_F16 : TN_DT_F32,
+                                          .scale_unit = 1,
+                                          .zero_kind = params[2] == 0   ? TN_ZERO_HALF
+                                                       : params[2] == 8 ? TN_ZERO_CODES
+                                                                        : TN_ZERO_VALUES,
+                                          .zero = (float)(1u << (f->bits - 1))});
+}
+
 static tn_status begin_grid(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params,
                             uint32_t n, tn_pack **out, tn_error *err) {
   tni_grid_geometry g;
@@ -123,7 +139,12 @@ static tn_status begin_grid(const tn_host *host, const tn_format *f, const tn_we
                        (long long)params[2]);
   tn_pack *p = host->alloc(host->ctx, sizeof *p, 16, TN_TAG_PACK);
   if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, f->name, "out of memory");
-  *p = (tn_pack){.host = host, .weight = w, .grid = tni_cm_grid_of(w, g.sb.bits, g.sb.group), .geo = g};
+  *p = (tn_pack){
+      .host = host, .weight = w, .grid = tni_cm_grid_of(w, g.sb.bits, g.sb.group), .geo = g, .keep = tni_cm_keeps(w)};
+  if (p->keep && !p->grid) {
+    host->free(host->ctx, p);
+    return tni_cm_fail(err, TN_E_INVALID, f->name, "codes that are to be kept are not on its grid");
+  }
   *out = p;
   return TN_OK;
 }
@@ -158,6 +179,7 @@ static int quantize_grid(const tn_pack *p, const tni_cm_source *s, int64_t row, 
   float w[MAX_GROUP];
   memset(codes, 1 << (g->bits - 1), MAX_GROUP);
   if (take_group(g, s, row, k0, have, codes, scale, zero)) return 0;
+  if (p->keep) return -1;
   tni_cm_source_floats(s, row, k0, have, w);
   const tni_grid_fit f = {.bits = g->bits, .scale_bits = g->scale_bits, .zero_bits = g->zero_bits};
   return tni_grid_fit_group(&f, w, have, codes, scale, zero);
@@ -256,7 +278,7 @@ static tn_status unpack_grid(const tn_blob *b, const int64_t box[4], float *dst)
     .h = TN_HDR(tn_format), .name = label, .version = 1, .bits = bits_, .flags = TN_FMT_READS_QUANT,          \
     .bits_per_weight = bits_ + 0.75f, .w_err = err, .x_err = 0.5f / 127.0f + 1e-6f, .numerics = &numerics[1], \
     .numerics_of = grid_numerics_of, .size = grid_size_of, .begin = begin_grid, .rows = pack_grid_rows,       \
-    .end = end_grid, .unpack = unpack_grid,                                                                   \
+    .end = end_grid, .unpack = unpack_grid, .grid = grid_of_grid,                                             \
   }
 const tn_format tni_grid_formats[TNI_GRID_KINDS] = {
     FORMAT("grid2", 2, TNI_GRID_ERR(2)), FORMAT("grid4", 4, TNI_GRID_ERR(4)), FORMAT("grid8", 8, TNI_GRID_ERR(8))};

@@ -17,6 +17,8 @@ struct tn_pack {
   const tni_lut_kind *kind;
   tni_lut_geometry geo;
   const tni_fit *fit;
+  tn_grid grid;
+  const tn_quant *given; /* codes that are to be kept; NULL: floats */
 };
 _Static_assert(ROWS == TNI_CM_SOURCE_ROWS, "blocks of the source are ours");
 
@@ -68,6 +70,19 @@ static tn_status size_of(const tn_format *f, int64_t N, int64_t K, const int64_t
   return st;
 }
 
+/* (2 code - zero) * scale is (code - zero / 2) * (2 scale). */
+static tn_status grid_of_lut(const tn_format *f, const int64_t *params, uint32_t n, tn_grid *out) {
+  const tni_lut_kind *kind = tni_lut_kind_of(f);
+  (void)params;
+  if (n || !kind) return TN_E_INVALID;
+  return tni_cm_give_grid(out, &(tn_grid){.n_codes = kind->levels,
+                                          .group = GROUP,
+                                          .scale_dtype = TN_DT_F16,
+                                          .scale_unit = 2,
+                                          .zero_kind = TN_ZERO_HALF,
+                                          .zero = (float)kind->zero / 2});
+}
+
 static tn_status begin_lut(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params,
                            uint32_t n, tn_pack **out, tn_error *err) {
   tni_lut_geometry g;
@@ -78,7 +93,13 @@ static tn_status begin_lut(const tn_host *host, const tn_format *f, const tn_wei
     return tni_cm_fail(err, st, f->name, "[%lld,%lld] cannot be packed", (long long)w->N, (long long)w->K);
   tn_pack *p = host->alloc(host->ctx, sizeof *p, 16, TN_TAG_PACK);
   if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, f->name, "out of memory");
-  *p = (tn_pack){host, w, kind, g, tni_fit_best()};
+  *p = (tn_pack){host, w, kind, g, tni_fit_best(), {.h = TN_HDR(tn_grid)}, NULL};
+  st = grid_of_lut(f, params, n, &p->grid);
+  if (st == TN_OK && tni_cm_keeps(w) && !(p->given = tni_cm_given(w, &p->grid))) st = TN_E_INVALID;
+  if (st != TN_OK) {
+    host->free(host->ctx, p);
+    return tni_cm_fail(err, st, f->name, "codes that are to be kept are not on its grid");
+  }
   *out = p;
   return TN_OK;
 }
@@ -110,11 +131,18 @@ static void put_codes(const tni_lut_kind *kind, const uint8_t *q, uint32_t row, 
 }
 
 /* One row's elements [k0, k0 + 128) into a group of a block; elements beyond K have code 0. */
-static int pack_group(const tn_pack *p, const float *row, int64_t k0, uint32_t lane, uint8_t *group) {
+static int pack_group(const tn_pack *p, const tni_cm_source *s, int64_t row, int64_t k0, uint32_t lane,
+                      uint8_t *group) {
   uint8_t q[GROUP] = {0};
   uint16_t scale;
-  const int64_t have = p->geo.K - k0 < GROUP ? p->geo.K - k0 : GROUP;
-  if (tni_lut_fit(p->fit, row + k0, (uint32_t)have, p->kind->levels, q, &scale)) return -1;
+  float kept, zero;
+  const uint32_t have = (uint32_t)(p->geo.K - k0 < GROUP ? p->geo.K - k0 : GROUP);
+  if (p->given) {
+    if (!tni_cm_source_keep(s, &p->grid, row, k0, have, q, &kept, &zero)) return -1;
+    scale = tni_cm_f32_to_f16(kept);
+  } else if (tni_lut_fit(p->fit, s->w + row * p->geo.K + k0, have, p->kind->levels, q, &scale)) {
+    return -1;
+  }
   memcpy(group + lane * 2, &scale, sizeof scale);
   put_codes(p->kind, q, lane, group + TNI_LUT_SCALE_BYTES);
   return 0;
@@ -127,13 +155,12 @@ static tn_status pack_block(const void *ctx, const tni_cm_source *s, int64_t row
   if (n_rows < ROWS) memset(block, 0, (size_t)g->row_block_bytes);
   for (int64_t i = 0; i < g->groups; i++)
     for (int64_t r = 0; r < n_rows; r++)
-      if (pack_group(p, s->w + (row + r) * g->K, i * GROUP, (uint32_t)r, block + i * g->group_bytes))
-        return TN_E_INVALID;
+      if (pack_group(p, s, row + r, i * GROUP, (uint32_t)r, block + i * g->group_bytes)) return TN_E_INVALID;
   return TN_OK;
 }
 
 static tn_status pack_rows(tn_pack *p, int64_t n0, int64_t n1, void *blob) {
-  return tni_cm_source_blocks(p->host, p->weight, NULL, n0, n1, pack_block, p, blob, p->geo.row_block_bytes);
+  return tni_cm_source_blocks(p->host, p->weight, p->given, n0, n1, pack_block, p, blob, p->geo.row_block_bytes);
 }
 
 static tn_status end_lut(tn_pack *p, void *blob) {
@@ -186,7 +213,7 @@ static tn_status unpack_lut(const tn_blob *b, const int64_t box[4], float *dst) 
     .h = TN_HDR(tn_format), .name = label, .version = 2, .bits = planes_, .group = GROUP,              \
     .bits_per_weight = planes_ + 0.125f, .w_err = err, .x_err = 0.5f * 4.0f / 253.0f + 1e-6f,          \
     .numerics = &lut_numerics, .size = size_of, .begin = begin_lut, .rows = pack_rows, .end = end_lut, \
-    .unpack = unpack_lut,                                                                              \
+    .unpack = unpack_lut, .grid = grid_of_lut,                                                         \
   }
 
 /* The errors are those of lut_fit.h, which a test compares. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugins/common/formats/source.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "plugins/common/formats/f16.h"
@@ -12,6 +13,29 @@ const tn_quant *tni_cm_grid_of(const tn_weight *w, uint32_t bits, int64_t group)
   if (!q || !TN_HAS(q, tn_quant, grid) || !q->grid || q->scheme != TN_QUANT_AFFINE) return NULL;
   const bool whole = q->group && (q->group % (uint32_t)group == 0 || q->group >= w->K);
   return q->bits <= bits && whole ? q : NULL;
+}
+
+tn_status tni_cm_give_grid(tn_grid *out, const tn_grid *g) {
+  tn_grid all = *g;
+  if (!out || out->h.size < TN_UPTO(tn_grid, level_dtype)) return TN_E_INVALID;
+  all.h = out->h;
+  memcpy(out, &all, out->h.size < sizeof all ? out->h.size : sizeof all);
+  return TN_OK;
+}
+
+bool tni_cm_keeps(const tn_weight *w) {
+  const tn_quant *q = TN_HAS(w, tn_weight, quant) ? w->quant : NULL;
+  return q && TN_HAS(q, tn_quant, levels) && q->flags & TN_QUANT_KEEP;
+}
+
+const tn_quant *tni_cm_given(const tn_weight *w, const tn_grid *g) {
+  if (!tni_cm_keeps(w) || !w->quant->grid || !w->quant->group) return NULL;
+  const tn_quant *q = w->quant;
+  const bool levels = g->kind == TN_GRID_LEVELS;
+  if (q->scheme != (levels ? TN_QUANT_LEVELS : TN_QUANT_AFFINE)) return NULL;
+  if (levels && (!q->levels || !q->n_levels || q->n_levels > g->n_codes)) return NULL;
+  const bool row = q->group >= w->K;
+  return row || (g->group && q->group == g->group) ? q : NULL;
 }
 
 /* Several row blocks at a time, since a [K,N] source is read along its rows; fewer where K is large. */
@@ -79,6 +103,42 @@ bool tni_cm_source_codes(const tni_cm_source *s, int64_t row, int64_t k0, uint32
     codes[i] = (uint8_t)c;
   }
   *scale = h;
+  return true;
+}
+
+bool tni_cm_keep_codes(const tni_cm_source *s, int64_t row, int64_t k0, uint32_t n, int32_t zero, int32_t top,
+                       uint8_t *codes, uint16_t *scale) {
+  return tni_cm_source_codes(s, row, k0, n, zero, top, codes, scale) &&
+         tni_cm_f16_to_f32(*scale) == s->scales[row * s->blocks + k0 / s->block];
+}
+
+/* A normal number of dtype that is not too small, or 0. */
+static bool is_scale(uint32_t dtype, float v) {
+  const float size = fabsf(v);
+  if (v == 0) return true;
+  if (!(size >= 0x1p-100f) || !isfinite(v)) return false;
+  return dtype != TN_DT_F16 || (size >= 0x1p-14f && size <= 65504.f && tni_cm_f16_to_f32(tni_cm_f32_to_f16(v)) == v);
+}
+
+static bool is_zero_point(const tn_grid *g, float z) {
+  if (g->zero_kind == TN_ZERO_HALF) return z == g->zero;
+  if (g->zero_kind == TN_ZERO_CODES) return z >= 0 && z < (float)g->n_codes && rintf(z) == z;
+  return fabsf(z) <= 256;
+}
+
+bool tni_cm_source_keep(const tni_cm_source *s, const tn_grid *g, int64_t row, int64_t k0, uint32_t n, uint8_t *codes,
+                        float *scale, float *zero) {
+  const int64_t at = row * s->blocks + k0 / s->block;
+  const uint8_t *code = s->codes + row * s->K + k0;
+  const float v = s->scales[at] / g->scale_unit; /* a power of two */
+  if (!is_scale(g->scale_dtype, v) || (v < 0 && !(g->flags & TN_GRID_SIGNED))) return false;
+  if (g->kind == TN_GRID_AFFINE && !is_zero_point(g, s->zeros[at])) return false;
+  for (uint32_t i = 0; i < n; i++) {
+    if (code[i] >= g->n_codes) return false;
+    codes[i] = code[i];
+  }
+  *scale = v;
+  *zero = s->zeros[at];
   return true;
 }
 

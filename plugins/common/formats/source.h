@@ -21,6 +21,13 @@ typedef struct tni_cm_source {
  * that are one group; else NULL. */
 const tn_quant *tni_cm_grid_of(const tn_weight *w, uint32_t bits, int64_t group);
 
+/* *g into the caller's struct, of whatever size. */
+tn_status tni_cm_give_grid(tn_grid *out, const tn_grid *g);
+/* Whether the weight is to be packed code by code on a grid (TN_QUANT_KEEP). */
+bool tni_cm_keeps(const tn_weight *w);
+/* What is to be kept, where it has the kind, the number of codes and the groups of g; NULL where it does not. */
+const tn_quant *tni_cm_given(const tn_weight *w, const tn_grid *g);
+
 #define TNI_CM_SOURCE_ROWS 16 /* of a block */
 /* Rows [row, row + n) of the source, n at most 16, into a block. */
 typedef tn_status (*tni_cm_block_fn)(const void *ctx, const tni_cm_source *s, int64_t row, int64_t n, uint8_t *block);
@@ -35,6 +42,13 @@ TN_MUST_CHECK tn_status tni_cm_source_blocks(const tn_host *host, const tn_weigh
  * digits. False, and codes are whatever, where that cannot be. */
 bool tni_cm_source_codes(const tni_cm_source *s, int64_t row, int64_t k0, uint32_t n, int32_t zero, int32_t top,
                          uint8_t *codes, uint16_t *scale);
+/* The same, and the scale is kept exactly. */
+bool tni_cm_keep_codes(const tni_cm_source *s, int64_t row, int64_t k0, uint32_t n, int32_t zero, int32_t top,
+                       uint8_t *codes, uint16_t *scale);
+/* The same of what is to be kept: codes as they are, scale / g->scale_unit and zero point of the group. False where g
+ * does not hold one of them. */
+bool tni_cm_source_keep(const tni_cm_source *s, const tn_grid *g, int64_t row, int64_t k0, uint32_t n, uint8_t *codes,
+                        float *scale, float *zero);
 /* The same elements as floats, n <= block - k0 % block. */
 void tni_cm_source_floats(const tni_cm_source *s, int64_t row, int64_t k0, uint32_t n, float *dst);
 

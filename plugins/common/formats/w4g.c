@@ -16,6 +16,7 @@ struct tn_pack {
   tni_w4g_geometry geo;
   const tn_quant *grid; /* the weight's own, where its groups are made of whole ones of ours; else NULL */
   const tni_fit *fit;
+  bool keep; /* code by code, or not at all */
 };
 _Static_assert(ROWS == TNI_CM_SOURCE_ROWS, "blocks of the source are ours");
 
@@ -63,6 +64,18 @@ static tn_status size_of(const tn_format *f, int64_t N, int64_t K, const int64_t
   return st;
 }
 
+static tn_status grid_of_w4g(const tn_format *f, const int64_t *params, uint32_t n, tn_grid *out) {
+  (void)f;
+  if (n != 1 || !params || !tni_w4g_numerics(params[0])) return TN_E_INVALID;
+  return tni_cm_give_grid(out, &(tn_grid){.flags = TN_GRID_SIGNED,
+                                          .n_codes = 16,
+                                          .group = (uint32_t)params[0],
+                                          .scale_dtype = TN_DT_F16,
+                                          .scale_unit = 1,
+                                          .zero_kind = TN_ZERO_HALF,
+                                          .zero = 8});
+}
+
 static tn_status begin_w4g(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params,
                            uint32_t n, tn_pack **out, tn_error *err) {
   (void)f;
@@ -75,7 +88,11 @@ static tn_status begin_w4g(const tn_host *host, const tn_format *f, const tn_wei
                        (long long)params[0]);
   tn_pack *p = host->alloc(host->ctx, sizeof *p, 16, TN_TAG_PACK);
   if (!p) return tni_cm_fail(err, TN_E_NO_MEMORY, "w4g", "out of memory");
-  *p = (tn_pack){host, w, g, tni_cm_grid_of(w, 4, g.group), tni_fit_best()};
+  *p = (tn_pack){host, w, g, tni_cm_grid_of(w, 4, g.group), tni_fit_best(), tni_cm_keeps(w)};
+  if (p->keep && !p->grid) {
+    host->free(host->ctx, p);
+    return tni_cm_fail(err, TN_E_INVALID, "w4g", "codes that are to be kept are not on its grid");
+  }
   *out = p;
   return TN_OK;
 }
@@ -86,6 +103,7 @@ static int quantize_w4g(const tn_pack *p, const tni_cm_source *s, int64_t row, i
   const uint32_t group = (uint32_t)p->geo.group;
   float w[MAX_GROUP];
   memset(q, 8, MAX_GROUP);
+  if (p->keep) return tni_cm_keep_codes(s, row, k0, have, 8, 15, q, scale) ? 0 : -1;
   if (tni_cm_source_codes(s, row, k0, have, 8, 15, q, scale)) return 0;
   if (!s->codes && have == group) return tni_cm_quant4(p->fit, s->w + row * s->K + k0, group, q, scale);
   memset(w, 0, sizeof w);
@@ -190,4 +208,5 @@ const tn_format tni_w4g_format = {
     .rows = pack_rows,
     .end = end_w4g,
     .unpack = unpack_w4g,
+    .grid = grid_of_w4g,
 };

@@ -4,7 +4,7 @@
  * tests of packing. Two formats: "rows32", and "rows32s", which reads statistics and writes them into the header.
  * Options: format; residency (host, device, disk: then rows are read in run, by the blob's read()); offline (claims and
  * packs, cannot run); needs_stats (refuses products whose activation has none); slow (packing takes its time and polls
- * for a cancellation).
+ * for a cancellation); sections (it has the rows attached alone, without the header).
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #define PLUGIN_VERSION "0.0.1"
 #define PLUGIN_FIELDS             \
   const char *format, *residency; \
-  int64_t offline, needs_stats;
+  int64_t offline, needs_stats, sections;
 #include "../../kit/skeleton.h"
 
 enum { MAX_NODES = 8, HEAD_FLOATS = 16 };
@@ -30,6 +30,7 @@ struct tn_program {
   tn_use uses[MAX_NODES][3]; /* x, w, y */
   tn_id nodes[MAX_NODES], weights[MAX_NODES], values[3 * MAX_NODES], deps[MAX_NODES][MAX_NODES];
   const tn_blob *blob[3 * MAX_NODES];
+  const float *rows[3 * MAX_NODES]; /* sections: what the slot's view has */
   const tn_need *needs_p[MAX_NODES];
   const tn_slot *slots_p[3 * MAX_NODES];
   const tn_task *tasks_p[MAX_NODES];
@@ -105,16 +106,29 @@ static tn_status fmt_unpack(const tn_blob *b, const int64_t box[4], float *dst) 
   return TN_OK;
 }
 
+/* The header, and the rows. */
+static tn_status fmt_sections(const tn_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n, uint32_t cap,
+                              tn_section *out, uint32_t *count) {
+  const uint64_t head = HEAD_FLOATS * sizeof(float);
+  (void)f, (void)params;
+  if (n || cap < 2) return TN_E_INVALID;
+  out[0] = (tn_section){.bytes = head, .align = 64};
+  out[1] = (tn_section){.offset = head, .bytes = (uint64_t)(N * K) * sizeof(float), .align = 64};
+  *count = 2;
+  return TN_OK;
+}
+
 static const tn_numerics f32 = {.h = TN_HDR(tn_numerics),
                                 .act_dtype = TN_DT_F32,
                                 .acc_inner = TN_DT_F32,
                                 .acc_outer = TN_DT_F32,
                                 .scale_dtype = TN_DT_F32,
                                 .finite_max = 1e30};
-#define FORMAT(text, f)                                                                                            \
-  {                                                                                                                \
-    .h = TN_HDR(tn_format), .name = text, .version = 1, .bits = 32, .group = 1, .flags = f, .bits_per_weight = 32, \
-    .numerics = &f32, .size = fmt_size, .begin = fmt_begin, .rows = fmt_rows, .end = fmt_end, .unpack = fmt_unpack \
+#define FORMAT(text, f)                                                                                             \
+  {                                                                                                                 \
+    .h = TN_HDR(tn_format), .name = text, .version = 1, .bits = 32, .group = 1, .flags = f, .bits_per_weight = 32,  \
+    .numerics = &f32, .size = fmt_size, .begin = fmt_begin, .rows = fmt_rows, .end = fmt_end, .unpack = fmt_unpack, \
+    .sections = fmt_sections                                                                                        \
   }
 static const tn_format rows32 = FORMAT("rows32", 0), rows32s = FORMAT("rows32s", TN_FMT_READS_STATS);
 #undef FORMAT
@@ -200,7 +214,8 @@ static tn_status lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_
                             .values = &p->weights[i],
                             .n_values = 1,
                             .residency = residency_of(o),
-                            .flags = TN_NEED_KN};
+                            .flags = TN_NEED_KN,
+                            .section = o->sections ? 2 : 0};
     p->needs_p[i] = &p->needs[i];
     p->uses[i][0] =
         (tn_use){add_slot(p, s, x, has(s->inputs, s->n_inputs, x) ? TN_SLOT_INPUT : TN_SLOT_OUTPUT, TN_NONE), TN_READ};
@@ -235,6 +250,9 @@ static tn_status set(tn_program *p, tn_id slot, const tn_view *view, const tn_bl
   (void)err;
   if (!blob || disk != (view == NULL) || disk != (blob->ptr == NULL)) return TN_E_INTERNAL;
   p->blob[slot] = blob;
+  if (!p->owner->sections || disk) return TN_OK;
+  if (view->bytes != (uint64_t)(blob->N * blob->K) * sizeof(float)) return TN_E_INTERNAL;
+  p->rows[slot] = view->ptr;
   return TN_OK;
 }
 
@@ -271,6 +289,7 @@ static void args_free(tn_args *a) { free(a); }
 
 typedef struct job {
   const tn_blob *blob;
+  const float *rows; /* NULL: in the blob */
   const float *x;
   float *y;
   int64_t M;
@@ -285,7 +304,11 @@ static void columns(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   (void)worker;
   for (int64_t n = begin; n < end && row; n++) {
     const int64_t box[4] = {n, n + 1, 0, K};
-    const tn_status st = fmt_unpack(j->blob, box, row);
+    tn_status st = TN_OK;
+    if (j->rows)
+      memcpy(row, j->rows + n * K, (size_t)K * sizeof *row);
+    else
+      st = fmt_unpack(j->blob, box, row);
     if (st != TN_OK) atomic_store(&j->status, st);
     for (int64_t m = 0; m < j->M; m++) {
       float sum = 0;
@@ -297,8 +320,13 @@ static void columns(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 }
 
 static tn_status run(const tn_plan *plan, tn_args *a, tn_run *pool, tn_error *err) {
-  const tn_blob *b = plan->p->blob[plan->p->uses[plan->task][1].slot];
-  job j = {.blob = b, .x = a->x.ptr, .y = a->y.ptr, .M = (int64_t)(a->x.bytes / sizeof(float)) / b->K};
+  const tn_id slot = plan->p->uses[plan->task][1].slot;
+  const tn_blob *b = plan->p->blob[slot];
+  job j = {.blob = b,
+           .rows = plan->p->rows[slot],
+           .x = a->x.ptr,
+           .y = a->y.ptr,
+           .M = (int64_t)(a->x.bytes / sizeof(float)) / b->K};
   (void)err;
   if (plan->p->owner->offline) return TN_E_INTERNAL; /* the host must not come here */
   pool->parallel_for(pool, b->N, 1, columns, &j);
@@ -309,17 +337,19 @@ static tn_status run(const tn_plan *plan, tn_args *a, tn_run *pool, tn_error *er
 
 #define OPTION(k, t, d, c) \
   { .h = TN_HDR(tn_option), .key = k, .help = k, .dflt = d, .type = t, .choices = c }
-static const tn_option table[] = {
-    OPTION("format", TN_OPT_STRING, "rows32", "rows32|rows32s"),
-    OPTION("residency", TN_OPT_STRING, "host", "host|device|disk"), OPTION("offline", TN_OPT_BOOL, "false", NULL),
-    OPTION("needs_stats", TN_OPT_BOOL, "false", NULL), OPTION("slow", TN_OPT_BOOL, "false", NULL)};
+static const tn_option table[] = {OPTION("format", TN_OPT_STRING, "rows32", "rows32|rows32s"),
+                                  OPTION("residency", TN_OPT_STRING, "host", "host|device|disk"),
+                                  OPTION("offline", TN_OPT_BOOL, "false", NULL),
+                                  OPTION("needs_stats", TN_OPT_BOOL, "false", NULL),
+                                  OPTION("slow", TN_OPT_BOOL, "false", NULL),
+                                  OPTION("sections", TN_OPT_BOOL, "false", NULL)};
 #undef OPTION
-static const tn_option *const options[] = {&table[0], &table[1], &table[2], &table[3], &table[4]};
+static const tn_option *const options[] = {&table[0], &table[1], &table[2], &table[3], &table[4], &table[5]};
 
 static void set_up(backend *p) {
   p->pub.options = options;
   p->pub.formats = formats;
-  p->pub.n_options = 5;
+  p->pub.n_options = 6;
   p->pub.n_formats = 2;
 }
 
@@ -330,6 +360,7 @@ static tn_status ask_driver(backend *p, uint32_t *n, tn_error *err) {
   if (h->option(h->ctx, "residency", TN_OPT_STRING, &p->residency) != TN_OK) return TN_E_INTERNAL;
   if (h->option(h->ctx, "offline", TN_OPT_BOOL, &p->offline) != TN_OK) return TN_E_INTERNAL;
   if (h->option(h->ctx, "needs_stats", TN_OPT_BOOL, &p->needs_stats) != TN_OK) return TN_E_INTERNAL;
+  if (h->option(h->ctx, "sections", TN_OPT_BOOL, &p->sections) != TN_OK) return TN_E_INTERNAL;
   p->caps = (tn_caps){.h = TN_HDR(tn_caps),
                       .name = "test packer",
                       .driver = "none",
