@@ -19,9 +19,9 @@ typedef struct fault {
 } fault;
 
 static const fault contract[] = {
-    {"abi-newer", TN_E_INCOMPATIBLE, "has ABI 1.3 to 1.5, this host 1.0 to 1.0: update the host"},
-    {"abi-liar", TN_E_INCOMPATIBLE, "has ABI 1.3 to 1.5, this host 1.0 to 1.0"},
-    {"major", TN_E_INCOMPATIBLE, "tn_plugin is of ABI 2.0, this host has 1.0 to 1.0"},
+    {"abi-newer", TN_E_INCOMPATIBLE, "has ABI 1.3 to 1.5, this host 1.0 to 1.1: update the host"},
+    {"abi-liar", TN_E_INCOMPATIBLE, "has ABI 1.3 to 1.5, this host 1.0 to 1.1"},
+    {"major", TN_E_INCOMPATIBLE, "tn_plugin is of ABI 2.1, this host has 1.0 to 1.1"},
     {"size-zero", TN_E_INCOMPATIBLE, "tn_plugin has size 0"},
     {"size-huge", TN_E_INCOMPATIBLE, "tn_plugin has an absurd size of 4294967295 bytes"},
     {"size-small", TN_E_INCOMPATIBLE, "tn_plugin has 24 bytes, ABI 1.0 needs"},
@@ -54,7 +54,7 @@ static const fault contract[] = {
     {"no-version", TN_E_INTERNAL, "tn_plugin->version is NULL"},
     {"fpmode-enumerate", TN_E_INTERNAL, "enumerate changes the floating-point mode"},
     {"noentry", TN_E_INCOMPATIBLE, "is no plugin: it exports no tenon_plugin_entry_v1"},
-    {"entry2", TN_E_INCOMPATIBLE, "exports tenon_plugin_entry_v2: it is of ABI 2, this host has 1.0 to 1.0"},
+    {"entry2", TN_E_INCOMPATIBLE, "exports tenon_plugin_entry_v2: it is of ABI 2, this host has 1.0 to 1.1"},
     {"undefined", TN_E_UNAVAILABLE, "undefined symbol: tenon_test_nobody_has_this"},
 };
 

@@ -126,7 +126,10 @@ static void unknown_op_keeps_raw(void) {
   CU_ASSERT_EQUAL_FATAL(node_raw(&f, "n", "Mystery", 17, "x", "y", &raw, 1), TN_OK);
   CU_ASSERT_PTR_NULL(f.g->nodes[0]->op);
   CU_ASSERT_EQUAL(only(&f)->op, TN_OP_UNKNOWN);
-  CU_ASSERT_EQUAL(only(&f)->n_attr, 0);
+  CU_ASSERT_EQUAL_FATAL(only(&f)->n_attr, 1); /* as the model wrote it */
+  CU_ASSERT_STRING_EQUAL(only(&f)->attr[0]->name, "k");
+  CU_ASSERT_EQUAL(only(&f)->attr[0]->u.i, 5);
+  CU_ASSERT_STRING_EQUAL(only(&f)->type, "Mystery");
   CU_ASSERT_EQUAL(tni_attr_i(only(&f), "k", 0), 5);
   CU_ASSERT_PTR_NULL(tni_attr(only(&f), "j"));
   fixture_finish(&f);

@@ -368,7 +368,7 @@ static void test_registries(void) {
   const tni_plugin_info *i = tni_registry_find(a, "fake-engine"), *j = tni_registry_find(b, "fake-engine");
   CU_ASSERT_FATAL(i->n_devices == 1 && j->n_devices == 1);
   CU_ASSERT(i->host->ctx != j->host->ctx && i->plugin != j->plugin && i->devices[0] != j->devices[0]);
-  CU_ASSERT(i->loaded && i->minor == 0 && !i->builtin && i->why.code == TN_OK);
+  CU_ASSERT(i->loaded && i->minor == TN_ABI_MINOR && !i->builtin && i->why.code == TN_OK);
   CU_ASSERT_STRING_EQUAL(i->version, "1.0.0");
   CU_ASSERT_STRING_EQUAL(tni_registry_get(a, 1)->name, "host"); /* always there, at the end */
   tni_registry_destroy(a);
