@@ -273,7 +273,8 @@ static tn_status entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) 
   snprintf(neg->name, sizeof neg->name, "acme-ops");
   snprintf(neg->version, sizeof neg->version, "1.0.0");
   snprintf(neg->message, sizeof neg->message, "acme-ops needs a host of ABI 1.1 to 1.%d", TN_ABI_MINOR);
-  if (neg->host_min > neg->plugin_max || neg->host_max < neg->plugin_min || !host || !TN_HAS(host, tn_host, symbols))
+  if (neg->host_min > neg->plugin_max || neg->host_max < neg->plugin_min) return TN_E_INCOMPATIBLE;
+  if (!host || !TN_HAS(host, tn_host, symbols) || !host->alloc || !host->free || !host->eval || !host->symbols)
     return TN_E_INCOMPATIBLE;
   neg->minor = neg->host_max < neg->plugin_max ? neg->host_max : neg->plugin_max;
   ops_plugin *p = host->alloc(host->ctx, sizeof *p, 16, TN_TAG_PLUGIN);
