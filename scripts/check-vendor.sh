@@ -12,13 +12,6 @@ install_prefix "$build" "$work" || die "meson install"
 skip_sanitized "$libdir/libtenon.so"
 export LD_LIBRARY_PATH="$libdir" PATH="$prefix/bin:$PATH" TENON_CACHE_DIR="$work/cache"
 
-# build_alone FOLDER: with no warning, from installed headers only.
-build_alone() {
-  meson setup "$1/build" "$1" -Dwerror=true >"$work/log" 2>&1 || { cat "$work/log"; die "meson setup $1"; }
-  ninja -C "$1/build" >"$work/log" 2>&1 || { cat "$work/log"; die "$1 does not build"; }
-  foreign=$(ninja -C "$1/build" -t deps | grep "$source/" | grep -v "$work" || true)
-  [ -z "$foreign" ] || die "headers that are not installed: $foreign"
-}
 conform() { tenon conform "$@" --seed 1 >"$work/log" 2>&1 || { cat "$work/log"; die "tenon conform $*"; }; tail -1 "$work/log"; }
 
 cd "$work"

@@ -2,6 +2,7 @@
 # Sourced by the checks of what is installed, with the script's own name in $0.
 # begin_check BUILD TOOL...: sets build and work (BUILD/NAME), and the name that say and die print; exit 77 where a tool is not there.
 # install_prefix BUILD WORK: BUILD as it installs itself, under WORK/prefix; sets prefix, libdir and PKG_CONFIG_PATH.
+# build_alone FOLDER: a project of its own, with no warning, from installed headers only.
 # skip_sanitized LIBRARY: exit 77 where it wants a sanitizer's runtime, which what is built here has not.
 
 begin_check() {
@@ -37,4 +38,11 @@ install_prefix() {
   PKG_CONFIG_PATH=$(dirname "$pc")
   export PKG_CONFIG_PATH
   libdir=$(pkg-config --variable=libdir tenon)
+}
+
+build_alone() {
+  meson setup "$1/build" "$1" -Dwerror=true >"$work/log" 2>&1 || { cat "$work/log"; die "meson setup $1"; }
+  ninja -C "$1/build" >"$work/log" 2>&1 || { cat "$work/log"; die "$1 does not build"; }
+  foreign=$(ninja -C "$1/build" -t deps | grep "$source/" | grep -v "$work" || true)
+  [ -z "$foreign" ] || die "headers that are not installed: $foreign"
 }

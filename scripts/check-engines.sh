@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# check-engines.sh BUILD: backends over libraries that nobody here wrote (examples/onednn-backend, ...), as projects of their own
+# against what BUILD installs: each passes `tenon conform`, and MobileNetV2 and ResNet-18 with random weights give with it
+# what onnxruntime gives, every task within its bound. One whose library is not installed is left out; none: exit 77.
+set -eu
+unset TENON_PLUGIN_PATH TENON_PROFILE_PATH TENON_PROFILE TENON_CACHE_DIR TENON_LOG
+source=$(cd "$(dirname "$0")/.." && pwd)
+. "$source/scripts/install-prefix.sh"
+begin_check "$1" pkg-config meson ninja
+python=${TENON_TEST_PYTHON:-python3}
+engines=
+for e in onednn:oneapi/dnnl/dnnl.h:libdnnl-dev; do
+  header=${e#*:}
+  if echo "#include <${header%:*}>" | cc -E - >/dev/null 2>&1; then
+    engines="$engines ${e%%:*}"
+  else
+    say "left out: ${e%%:*} (Debian: ${e##*:})"
+  fi
+done
+[ -n "$engines" ] || { say "skipped: no such library is there"; exit 77; }
+install_prefix "$build" "$work" || die "meson install"
+skip_sanitized "$libdir/libtenon.so"
+export LD_LIBRARY_PATH="$libdir" PATH="$prefix/bin:$PATH" TENON_CACHE_DIR="$work/cache"
+
+cd "$work"
+models=
+if "$python" -c 'import onnx, onnxruntime' 2>/dev/null; then
+  PYTHONDONTWRITEBYTECODE=1 "$python" "$source/tests/vision/make_cnn.py" models || die "models"
+  models="mobilenet-v2 resnet-18"
+fi
+for e in $engines; do
+  cp -R "$source/examples/$e-backend" .
+  long=$(wc -l "$e-backend"/*.[ch] | awk '$2 != "total" && $1 >= 500 {print $2}')
+  [ -z "$long" ] || die "500 lines or more: $long"
+  build_alone "$e-backend"
+  plugin=$e-backend/build
+  tenon conform "$plugin/$e.so" --seed 1 >log 2>&1 || { cat log; die "tenon conform $e"; }
+  say "$(tail -1 log)"
+  for m in $models; do
+    set -- "models/$m" --data "models/$m" --profile "$e-backend/$e-profile.yaml" --plugin-dir "$work/$plugin"
+    tenon verify "$@" >log 2>&1 || { cat log; die "$m with $e is not onnxruntime's"; }
+    tenon verify "$@" --against reference >log 2>&1 || { cat log; die "tasks of $m with $e leave their bounds"; }
+    worst=$(grep -o 'worst difference.*' log)
+    shift 3
+    tenon check --all "models/$m" "$@" >placed 2>&1 || { cat placed; die "tenon check $m"; }
+    ! grep -q '^[^ ]* *Conv.* host ' placed || { cat placed; die "the host convolves $m, not $e"; }
+    say "$m: $(grep -c " $e " placed) nodes on $e, $(grep -c ' host ' placed) on the host, $worst"
+  done
+done
+[ -n "$models" ] || say "no models were run: '$python' has no onnx or onnxruntime"
