@@ -137,6 +137,11 @@ typedef struct tn_model_opts {
   /* For tests: not 0 runs tasks in random orders that the task graph allows, instead of the planned one. */
   uint64_t order_seed;
   int64_t default_max_seq; /* where neither max_seq nor the profile says one; 0: none */
+  /* Initializers that are graph inputs too and that runs may give: they are inputs then, and what the model has for them
+   * is their value in a run that does not give them (ONNX, IR version 4 and later; TN_E_INVALID for older models).
+   * Without this they are constants, which devices pack. Other names among them mean nothing. Copied. */
+  const char *const *overridable;
+  uint32_t n_overridable, reserved4;
 } tn_model_opts;
 enum {
   TN_MODEL_INSPECT = 1,   /* stop before packing: reports only, no session */
@@ -214,6 +219,7 @@ typedef struct tn_io_info {
   int32_t rank;
   int64_t dims[TN_MAX_RANK];
   const char *dim_names[TN_MAX_RANK];
+  const struct tn_tensor *value; /* of an input that a run may leave out: what it is then; NULL: it must be given */
 } tn_io_info;
 /* Longest context that the options or the profile allow; 0: neither says. */
 TN_API int64_t tn_model_max_seq(const tn_model *m);

@@ -16,6 +16,8 @@ struct tni_arena {
   block *head;
   size_t next_cap;
   bool lacked;
+  tni_budget *budget;
+  uint64_t billed;
 };
 
 enum { FIRST_BLOCK = 4096, MAX_BLOCK = 1 << 20 };
@@ -28,6 +30,7 @@ tni_arena *tni_arena_create(void) {
 
 void tni_arena_destroy(tni_arena *a) {
   if (!a) return;
+  tni_arena_bill(a, NULL);
   for (block *b = a->head, *next; b; b = next) {
     next = b->next;
     free(b);
@@ -35,13 +38,20 @@ void tni_arena_destroy(tni_arena *a) {
   free(a);
 }
 
+void tni_arena_bill(tni_arena *a, tni_budget *b) {
+  tni_budget_give(a->budget, a->billed);
+  a->budget = b;
+  a->billed = 0;
+}
+
 static block *grow_arena(tni_arena *a, size_t bytes) {
   size_t cap = a->next_cap, total;
   if (cap < bytes) cap = bytes;
   if (!tni_add_size(sizeof(block), cap, &total) || !tni_add_size(total, 63, &total)) return NULL;
   total &= ~(size_t)63;
-  block *b = aligned_alloc(64, total);
+  block *b = tni_budget_bytes(a->budget, total) ? aligned_alloc(64, total) : NULL;
   if (!b) return NULL;
+  if (a->budget) a->billed += total;
   b->cap = total - sizeof(block);
   b->used = 0;
   if (a->head && bytes > a->next_cap) { /* a large one goes after it, so that the current block stays in use */

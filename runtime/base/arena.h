@@ -9,10 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/base/budget.h"
+
 typedef struct tni_arena tni_arena;
 
 tni_arena *tni_arena_create(void); /* NULL without memory */
 void tni_arena_destroy(tni_arena *a);
+/* What a takes from now on counts in b, which outlives a or goes by tni_arena_bill(a, NULL); an allocation that b has no
+ * room for fails. */
+void tni_arena_bill(tni_arena *a, tni_budget *b);
 /* Zeroed, aligned to align (power of two, at most 64). NULL without memory or when count * size overflows. */
 void *tni_arena_alloc(tni_arena *a, size_t bytes, size_t align);
 void *tni_arena_array(tni_arena *a, size_t count, size_t size, size_t align);

@@ -8,6 +8,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/armour.h"
+#include "runtime/base/budget.h"
 #include "runtime/base/checked.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/cpus.h"
@@ -20,6 +21,7 @@
 #include "runtime/base/poll.h"
 #include "runtime/base/pool.h"
 #include "runtime/base/process.h"
+#include "runtime/base/trust.h"
 #include "runtime/base/utf8.h"
 #include "runtime/base/watch.h"
 

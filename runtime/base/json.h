@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * jansson, with memory that runs out told from text that is wrong. Include this where JSON is built or parsed: the
+ * jansson, with memory that runs out told from text that is wrong, and a parser that survives it. Include this where JSON is built or parsed: the
  * functions that build and parse are replaced by ones that remember, for the calling thread, that memory was short.
  *
  * jansson gives NULL or -1 for both, and its builders pass NULL on: a tree lacks what found no memory, and nobody
@@ -23,9 +23,18 @@ void tni_json_begin(void);
 bool tni_json_short(void);
 /* Says so: an allocation failed and its function cannot. */
 void tni_json_lacked(void);
-/* One object or array in JSON, by its syntax: no memory is used. Keys given twice and numbers that are too large pass.
- */
-bool tni_json_valid(const char *s, size_t n);
+/* json_loadb, by a parser of its own (json_parse.c), for the flags JSON_ALLOW_NUL, JSON_DECODE_INT_AS_REAL,
+ * JSON_DISABLE_EOF_CHECK and JSON_REJECT_DUPLICATES: an object or array, nested 2,048 deep at most. e may be NULL. */
+json_t *tni_json_loadb(const char *text, size_t n, size_t flags, json_error_t *e);
+
+/* Strings that come again and again (types, devices): one value for all that are equal, as nobody changes one of them.
+ * Zeroed to begin with. */
+typedef struct tni_json_pool {
+  json_t *slot[64];
+} tni_json_pool;
+/* A new reference, as json_stringn gives; s is valid UTF-8. NULL without memory. */
+json_t *tni_json_pooled(tni_json_pool *p, const char *s, size_t n);
+void tni_json_pool_finish(tni_json_pool *p);
 
 static inline json_t *tni_json_made(json_t *j) {
   if (!j) tni_json_lacked();
@@ -69,36 +78,11 @@ static inline char *tni_json_dumps(const json_t *j, size_t flags) {
   return s;
 }
 
-static inline int tni_json_dumpf(const json_t *j, FILE *f, size_t flags) {
-  const int rc = json_dumpf(j, f, flags);
-  if (rc && j && !ferror(f)) tni_json_lacked();
-  return rc;
-}
+/* json_dumpf, which would ask the stream for each few bytes. */
+int tni_json_dumpf(const json_t *j, FILE *f, size_t flags);
 
-/* True: what failed with *e is not the text's fault. jansson has no code for most of these. */
-static inline bool tni_json_no_memory(const json_error_t *e, const char *s, size_t n) {
-  switch (json_error_code(e)) {
-    case json_error_out_of_memory:
-      return true;
-    case json_error_duplicate_key:
-    case json_error_numeric_overflow:
-    case json_error_stack_overflow:
-    case json_error_null_byte_in_key:
-    case json_error_null_character:
-      return false;
-    default:
-      return tni_json_valid(s, n);
-  }
-}
-
-static inline json_t *tni_json_loadb(const char *s, size_t n, size_t flags, json_error_t *e) {
-  if (!s) return NULL;
-  json_error_t own, *why = e ? e : &own;
-  memset(why, 0, sizeof *why);
-  json_t *j = json_loadb(s, n, flags, why);
-  if (!j && tni_json_no_memory(why, s, n)) tni_json_lacked();
-  return j;
-}
+/* True: what failed with *e is not the text's fault. */
+static inline bool tni_json_no_memory(const json_error_t *e) { return json_error_code(e) == json_error_out_of_memory; }
 
 static inline json_t *tni_json_loads(const char *s, size_t flags, json_error_t *e) {
   return s ? tni_json_loadb(s, strlen(s), flags, e) : NULL;

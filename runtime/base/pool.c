@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/poll.h"
+
 enum { SPIN_NS_ROUNDS = 2000, MAX_WORKERS = 256, MOST_PIECES = 1 << 30 };
 
 typedef struct worker {
@@ -277,6 +279,7 @@ static void run_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void *a
 
 static int32_t run_cancelled(const tn_run *run) {
   const tni_pool_run *r = run->ctx;
+  if (!tni_budget_steps(r->budget, TNI_POLL)) return 1;
   return r->cancel ? __atomic_load_n(r->cancel, __ATOMIC_RELAXED) : 0;
 }
 

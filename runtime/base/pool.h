@@ -10,6 +10,8 @@
 #include <sched.h>
 #include <tenon/plugin.h>
 
+#include "runtime/base/budget.h"
+
 typedef struct tni_pool tni_pool;
 
 /* n_workers 0: as many as the process may use processors. Starts fewer threads when the system gives fewer. */
@@ -29,6 +31,7 @@ typedef struct tni_pool_run {
   tn_run run; /* hand &run to plugins */
   tni_pool *pool;
   const volatile int32_t *cancel;
+  tni_budget *budget; /* or NULL: who asks has done TNI_POLL steps, and stops where they are too many */
 } tni_pool_run;
 void tni_pool_run_init(tni_pool_run *r, tni_pool *p, const volatile int32_t *cancel);
 

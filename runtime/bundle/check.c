@@ -83,8 +83,7 @@ static tn_status read_list(const char *file, json_t **out, tn_error *err) {
   json_t *j = NULL;
   if (!f.data || !list_is_whole(f.data, f.bytes))
     st = tni_fail(err, TN_E_CORRUPT, file, "the bundle's list '%s' is damaged: its own digest is wrong", file);
-  else if (!(j = json_loadb(f.data, (size_t)f.bytes, JSON_REJECT_DUPLICATES, &je)) &&
-           tni_json_no_memory(&je, f.data, (size_t)f.bytes))
+  else if (!(j = json_loadb(f.data, (size_t)f.bytes, JSON_REJECT_DUPLICATES, &je)) && tni_json_no_memory(&je))
     st = tni_fail_memory(err, file);
   else if (!j)
     st = tni_fail(err, TN_E_CORRUPT, file, "the bundle's list is no JSON: line %d: %s", je.line, je.text);

@@ -61,9 +61,12 @@ int bench_peer(cli *c, const char *command, const bench_test *t, bench_row *r) {
   FILE *f = popen(line, "r");
   free(line);
   if (!f) return peer_fails(c, command, "could not be started");
-  json_t *list = json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL);
-  while (fgetc(f) != EOF) continue; /* or it ends by a broken pipe */
+  size_t n = 0;
+  char *text = cli_read_stream(f, &n);
   const int status = pclose(f);
+  if (!text) return cli_fail(c, TN_E_NO_MEMORY);
+  json_t *list = json_loadb(text, n, JSON_DISABLE_EOF_CHECK, NULL);
+  free(text);
   json_t *o = object_of(list, t), *samples = json_object_get(o, "samples_ts");
   const double rate =
       json_number_value(json_array_size(samples) ? json_array_get(samples, 0) : json_object_get(o, "avg_ts"));

@@ -198,6 +198,18 @@ static uint32_t no_dump(void) {
 #endif
 }
 
+/* Links stay in the way: who owns them counts. */
+static void make_absolute(cli_runtime *r) {
+  char *here = getcwd(NULL, 0);
+  if (!here && errno == ENOMEM) tni_json_lacked();
+  for (size_t i = 0; here && i < r->n; i++) {
+    if (r->dirs[i][0] == '/') continue;
+    if (!(r->absolute[i] = tni_file_in(here, r->dirs[i]))) tni_json_lacked();
+    if (r->absolute[i]) r->dirs[i] = r->absolute[i];
+  }
+  free(here);
+}
+
 int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r) {
   uint32_t level = TN_LOG_WARN;
   *r = (cli_runtime){0};
@@ -219,11 +231,7 @@ int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r) {
     rc = bundle_opts(c, r);
   else
     usual_opts(c, r);
-  for (size_t i = 0; i < r->n; i++) {
-    r->absolute[i] = realpath(r->dirs[i], NULL);
-    if (!r->absolute[i] && errno == ENOMEM) tni_json_lacked();
-    if (r->absolute[i]) r->dirs[i] = r->absolute[i];
-  }
+  make_absolute(r);
   return rc;
 }
 
@@ -297,7 +305,9 @@ int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out) {
                      .flags = flags,
                      .disabled_passes = c->disabled,
                      .n_disabled_passes = c->n_disabled,
-                     .order_seed = (uint64_t)c->order_seed};
+                     .order_seed = (uint64_t)c->order_seed,
+                     .overridable = c->overridable,
+                     .n_overridable = c->n_overridable};
   cli_cancel_load(c->rt);
   tn_status st = tn_model_load(c->rt, path, &o, out, &c->err);
   cli_cancel_load(NULL);
@@ -393,10 +403,9 @@ int cli_list_unsupported(cli *c, const char *model) {
 
 /* --- files ------------------------------------------------------------------------------------------------------ */
 
-tn_status cli_read(const char *path, char **text, size_t *n, tn_error *err) {
-  FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+char *cli_read_stream(FILE *f, size_t *n) {
   size_t cap = 1 << 16, have = 0;
-  char *buf = f ? malloc(cap) : NULL;
+  char *buf = malloc(cap);
   while (buf) {
     have += fread(buf + have, 1, cap - have - 1, f);
     if (have < cap - 1) break;
@@ -404,15 +413,23 @@ tn_status cli_read(const char *path, char **text, size_t *n, tn_error *err) {
     if (!grown) free(buf);
     buf = grown;
   }
-  bool ok = buf && !ferror(f);
-  int why = errno;
-  if (f && f != stdin) fclose(f);
-  if (!ok) {
+  if (!buf || ferror(f)) {
+    const int why = errno;
     free(buf);
-    return cli_error(err, tni_errno_status(why, TN_E_IO), path, "cannot read '%s': %s", path, strerror(why));
+    errno = why;
+    return NULL;
   }
   buf[have] = '\0';
-  *text = buf;
   *n = have;
+  return buf;
+}
+
+tn_status cli_read(const char *path, char **text, size_t *n, tn_error *err) {
+  FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+  char *buf = f ? cli_read_stream(f, n) : NULL;
+  const int why = errno;
+  if (f && f != stdin) fclose(f);
+  if (!buf) return cli_error(err, tni_errno_status(why, TN_E_IO), path, "cannot read '%s': %s", path, strerror(why));
+  *text = buf;
   return TN_OK;
 }

@@ -26,6 +26,8 @@ typedef struct cli {
   char *disable;    /* --disable-pass, of the commands that load a model as a graph; "NAME,..." */
   const char *disabled[64];
   uint32_t n_disabled;
+  const char **overridable; /* inputs that the command line gives */
+  uint32_t n_overridable;
   char *model_file;  /* --model-file: which file of MODEL */
   char *found;       /* then: that file */
   long long max_seq; /* --max-seq; 0: not given */
@@ -159,6 +161,8 @@ void cli_table_add(cli_table *t, ...); /* n_cols strings */
 void cli_table_print(const cli_table *t, cli_format f);
 void cli_table_finish(cli_table *t);
 
+/* All that comes, malloc'd and terminated; NULL with errno. */
+char *cli_read_stream(FILE *f, size_t *n);
 /* Whole file (or "-": standard input), malloc'd and terminated. */
 tn_status cli_read(const char *path, char **text, size_t *n, tn_error *err);
 /* The report of a model as parsed JSON, or NULL with c->err set. */

@@ -9,17 +9,26 @@
 
 enum { MAX_IO = 1024 };
 
-/* "NAME=FILE": the last '=' that leaves a file behind wins nothing; names with '=' do not exist in ONNX tools. */
-static tn_status load_input(cli *c, const tn_model *m, char *spec, tn_tensor **out) {
-  char *eq = strchr(spec, '=');
-  if (!eq || eq == spec) {
-    return cli_error(&c->err, TN_E_INVALID, NULL, "--in takes NAME=FILE, not '%s'", spec);
+/* "NAME=FILE" becomes NAME, with FILE after its end. The first '=' divides: names with '=' do not exist in ONNX tools.
+ * What is given is an input, also where the model has an initializer for it. */
+static int split_inputs(cli *c, char **in, const char **names) {
+  c->overridable = names;
+  for (char **p = in; p && *p; p++) {
+    char *eq = strchr(*p, '=');
+    if (!eq || eq == *p)
+      return cli_fail(c, cli_error(&c->err, TN_E_INVALID, NULL, "--in takes NAME=FILE, not '%s'", *p));
+    if (c->n_overridable == MAX_IO) return cli_usage(c, "too many --in");
+    *eq = '\0';
+    names[c->n_overridable++] = *p;
   }
-  *eq = '\0';
+  return 0;
+}
+
+static tn_status load_input(cli *c, const tn_model *m, const char *spec, tn_tensor **out) {
   tn_dtype as = TN_DT_UNDEFINED;
   for (uint32_t i = 0; i < tn_model_n_inputs(m); i++)
     if (strcmp(tn_model_input(m, i)->name, spec) == 0) as = tn_model_input(m, i)->dtype;
-  tn_status st = tn_value_load(eq + 1, as, out, &c->err);
+  tn_status st = tn_value_load(spec + strlen(spec) + 1, as, out, &c->err);
   if (st == TN_OK) (*out)->name = spec;
   return st;
 }
@@ -81,7 +90,6 @@ static int infer_once(cli *c, tn_model *m, char **in, const char *dir) {
   if (!outs) return cli_fail(c, TN_E_NO_MEMORY);
   for (uint32_t i = 0; i < n_out; i++) outs[i].h = (tn_hdr){sizeof *outs, 1, 0};
   for (char **p = in; st == TN_OK && p && *p; p++) {
-    if (n_in == MAX_IO) return cli_usage(c, "too many --in");
     st = load_input(c, m, *p, &ins[n_in]);
     n_in += st == TN_OK;
   }
@@ -105,9 +113,11 @@ int cmd_infer(int argc, const char **argv) {
       {"out", 0, OPT_TEXT, &dir, "DIR", NULL, "write outputs as .npy into this folder", NULL},
       {"disable-pass", 0, OPT_TEXT, &c.disable, "NAME,...|all", NULL, "leave these passes out, or all", NULL},
       OPT_ROWS_END};
+  const char *names[MAX_IO];
   tn_model *m = NULL;
   int rc = cli_parse(&c, argc, argv,
                      &(cli_use){.usage = "MODEL --in NAME=FILE ... --out DIR", .operand = "MODEL", .own = own});
+  if (!rc) rc = split_inputs(&c, in, names);
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = cli_load(&c, c.operand, 0, &m);
   if (!rc) rc = infer_once(&c, m, in, dir);

@@ -108,6 +108,13 @@ static bool grow_slots(tni_exprs *x) {
   return true;
 }
 
+void tni_ex_bill(tni_exprs *x, tni_budget *b) {
+  x->budget = b;
+  tni_arena_bill(x->arena, b);
+}
+
+tni_budget *tni_ex_budget(const tni_exprs *x) { return x->budget; }
+
 bool tni_ex_short(const tni_exprs *x) { return x->lacked || tni_arena_short(x->arena); }
 
 static bool reserve_node(tni_exprs *x) {

@@ -39,6 +39,9 @@ tni_exprs *tni_exprs_create(void); /* NULL without memory */
 void tni_exprs_destroy(tni_exprs *x);
 /* True: since x was made, a builder gave TNI_EXPR_NONE because there was no memory. */
 bool tni_ex_short(const tni_exprs *x);
+/* The budget of the model whose expressions these are: its graphs count in it too. NULL: none. b outlives x. */
+void tni_ex_bill(tni_exprs *x, tni_budget *b);
+tni_budget *tni_ex_budget(const tni_exprs *x);
 
 /* Builders return TNI_EXPR_NONE on overflow, division by a constant 0, without memory, if an operand is NONE, or where
  * the result would be too big (64 terms, degree 8, 16 arguments of min or max, depth 64). */

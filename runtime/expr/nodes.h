@@ -75,6 +75,7 @@ typedef struct tni_ex_symbol_info {
 
 struct tni_exprs {
   tni_arena *arena;
+  tni_budget *budget;
   tni_map *names;
   tni_ex_node *nodes;
   uint32_t n_nodes, cap_nodes;

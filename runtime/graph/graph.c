@@ -13,6 +13,7 @@ tn_status tni_graph_create(tni_exprs *exprs, const char *name, tni_graph **out, 
   g->owns_exprs = exprs == NULL;
   g->exprs = exprs ? exprs : tni_exprs_create();
   g->arena = tni_arena_create();
+  if (g->arena && g->exprs) tni_arena_bill(g->arena, tni_ex_budget(g->exprs));
   g->names = tni_map_create();
   g->name = g->arena ? tni_arena_strdup(g->arena, name ? name : "") : NULL;
   g->twice = g->total_rows = g->step_pos = g->step_valid = g->rows_symbol = g->rows_end = TN_NONE;
@@ -24,6 +25,11 @@ tn_status tni_graph_create(tni_exprs *exprs, const char *name, tni_graph **out, 
   }
   *out = g;
   return TN_OK;
+}
+
+void tni_graph_bill(tni_graph *g, tni_budget *b) {
+  tni_ex_bill(g->exprs, b);
+  tni_arena_bill(g->arena, b);
 }
 
 void tni_graph_destroy(tni_graph *g) {

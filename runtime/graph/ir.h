@@ -60,6 +60,7 @@ typedef struct tni_type {
 typedef struct tni_value {
   tn_value pub;       /* kind, dtype, rank, dims, uses, producer, name: see plugin.h. rank may be TNI_RANK_UNKNOWN */
   tni_tensor *tensor; /* CONST: its elements; NULL otherwise */
+  const tni_tensor *preset; /* INPUT: its value in a run that does not give it; NULL: it must be given */
   tni_origin origin;
   const tn_expr *elems; /* known symbolic elements of a small integer or bool tensor (n_elems of them), or NULL */
   uint32_t n_elems;
@@ -169,6 +170,8 @@ struct tni_graph {
 
 /* exprs NULL: the graph makes its own and frees it. */
 TN_MUST_CHECK tn_status tni_graph_create(tni_exprs *exprs, const char *name, tni_graph **out, tn_error *err);
+/* What g, its expressions and graphs made for it later take counts in b, which outlives g. */
+void tni_graph_bill(tni_graph *g, tni_budget *b);
 /* NULL is fine. Subgraphs of its nodes go with it. */
 void tni_graph_destroy(tni_graph *g);
 

@@ -5,12 +5,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-static tn_status add_initializer(tni_import *c, tni_scope *s, const Onnx__TensorProto *t) {
+/* Whether an initializer of this name is an input with a value. */
+static bool stays_input(const tni_import *c, const tni_scope *s, const Onnx__GraphProto *gp, const char *name) {
+  bool wanted = false;
+  for (uint32_t i = 0; i < c->lim.n_overridable; i++) wanted = wanted || strcmp(c->lim.overridable[i], name) == 0;
+  for (size_t i = 0; wanted && !s->up && i < gp->n_input; i++)
+    if (gp->input[i]->name && strcmp(gp->input[i]->name, name) == 0) return true;
+  return false;
+}
+
+static tn_status keep_preset(tni_import *c, tni_scope *s, const char *name, const tni_tensor *x) {
+  tn_id id;
+  if (c->model->ir_version < 4)
+    return tni_fail(c->err, TN_E_INVALID, c->file,
+                    "'%s' cannot be given: before IR version 4 (the model has %lld) an initializer is a constant", name,
+                    (long long)c->model->ir_version);
+  tn_status st = tni_declare(c, s, name, TN_VALUE_INPUT, &id);
+  tni_tensor *kept = st ? NULL : tni_arena_memdup(s->g->arena, x, sizeof *x, _Alignof(tni_tensor));
+  if (st) return st;
+  if (!kept) return tni_fail_memory(c->err, c->file);
+  tni_graph_value(s->g, id)->preset = kept;
+  return tni_tensor_align(kept, s->g->arena, c->err);
+}
+
+static tn_status add_initializer(tni_import *c, tni_scope *s, const Onnx__GraphProto *gp, const Onnx__TensorProto *t) {
   tni_tensor x;
   tni_origin from;
   tn_id id;
   if (!t->name || !*t->name) return tni_fail(c->err, TN_E_INVALID, c->file, "an initializer has no name");
   tn_status st = tni_read_tensor(c, t, "initializer", s->g->arena, &x, &from);
+  if (!st && stays_input(c, s, gp, t->name)) return keep_preset(c, s, t->name, &x);
   if (!st) st = tni_declare(c, s, t->name, TN_VALUE_CONST, &id);
   if (st) return st;
   st = tni_value_set_tensor(s->g, id, &x, &from);
@@ -24,19 +48,25 @@ static tn_status add_initializers(tni_import *c, tni_scope *s, const Onnx__Graph
     return tni_fail(c->err, TN_E_UNSUPPORTED, c->file, "initializer '%s' is sparse", t && t->name ? t->name : "");
   }
   tn_status st = TN_OK;
-  for (size_t i = 0; i < gp->n_initializer && !st; i++) st = add_initializer(c, s, gp->initializer[i]);
+  for (size_t i = 0; i < gp->n_initializer && !st; i++) st = add_initializer(c, s, gp, gp->initializer[i]);
   return st;
 }
 
-/* Inputs that an initializer gives a value are constants (IR < 4 lists every initializer as an input). */
+/* Inputs that an initializer gives a value are constants (IR < 4 lists every initializer as an input), but for those
+ * that the caller wants to give. */
 static tn_status add_inputs(tni_import *c, tni_scope *s, const Onnx__GraphProto *gp, tn_id *ids, uint32_t *n) {
   tn_status st = TN_OK;
   for (size_t i = 0; i < gp->n_input && !st; i++) {
     const char *name = gp->input[i]->name;
     uint64_t known;
     if (!name || !*name) return tni_fail(c->err, TN_E_INVALID, c->file, "input %zu has no name", i);
-    if (tni_map_get_str(s->names, name, &known) && tni_graph_value(s->g, (tn_id)known)->tensor) continue;
-    st = tni_declare(c, s, name, TN_VALUE_INPUT, &ids[*n]);
+    const tni_value *there =
+        tni_map_get_str(s->names, name, &known) ? tni_graph_value(s->g, (tn_id)known) : NULL;
+    if (there && there->tensor) continue;
+    if (there && there->preset)
+      ids[*n] = (tn_id)known;
+    else
+      st = tni_declare(c, s, name, TN_VALUE_INPUT, &ids[*n]);
     if (!st) st = tni_input_type(c, s->g, ids[*n], gp->input[i]);
     ++*n;
   }

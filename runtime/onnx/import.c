@@ -110,6 +110,7 @@ static tni_model *new_model(tni_import *c, const tni_file *f, const char *path, 
   m->pub.paths = calloc(4, sizeof *m->pub.paths);
   c->cap_files = 4;
   if (m->pub.files && m->pub.paths && tni_graph_create(NULL, "", &m->pub.graph, NULL) == TN_OK) {
+    tni_graph_bill(m->pub.graph, c->lim.budget);
     m->pub.files[0] = *f;
     m->pub.n_files = 1;
     m->pub.paths[0] = tni_arena_strdup(m->pub.graph->arena, path);

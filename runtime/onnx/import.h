@@ -29,6 +29,11 @@ typedef struct tni_import_limits {
   /* Bytes of the message without tensor payloads (256 MiB, at most 4 GiB). Unpacked it may take four times that, and so
    * may attributes and decoded typed data (int64_data and the like) together. */
   uint64_t max_meta;
+  tni_budget *budget; /* of the load, or NULL: graphs count in it */
+  /* Initializers of the main graph that stay inputs where they are listed there, with their value as tni_value.preset;
+   * TN_E_INVALID where the IR version is below 4. Other names mean nothing. */
+  const char *const *overridable;
+  uint32_t n_overridable;
   bool copy; /* files become copies in memory, which nobody else can change (tni_file_read) */
 } tni_import_limits;
 

@@ -2,6 +2,7 @@
  *
  * Reading a packed file: nothing in it is believed before it was checked.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,14 +76,17 @@ void tni_pk_unload(tni_pk_file *f) {
   *f = (tni_pk_file){.slot = -1};
 }
 
-void tni_pk_load(const char *path, bool copy, const tni_log *log, tni_pk_file *f) {
+void tni_pk_load(const tni_pack_store *s, const tni_log *log, tni_pk_file *f) {
+  const char *path = s->path;
   tni_file m;
   tn_error err;
   tni_error_init(&err);
   *f = (tni_pk_file){.slot = -1};
-  tn_status st = copy ? tni_file_read(path, &m, &err) : tni_file_map(path, &m, &err);
+  struct stat there;
+  if (lstat(path, &there) != 0 && errno == ENOENT) return;
+  tn_status st = tni_trust_map(path, s->o->sealed ? TNI_TRUST_ANY : 0, s->o->copy, &m, &err);
   if (st != TN_OK) {
-    if (st != TN_E_UNAVAILABLE) tni_log_line(log, TN_LOG_WARN, "packed weights: %s", err.message);
+    tni_log_line(log, TN_LOG_WARN, "packed weights in '%s' are not used and packed again: %s", path, err.message);
     return;
   }
   *f = (tni_pk_file){.data = m.data, .bytes = m.bytes, .device = m.device, .inode = m.inode, .map = m, .slot = -1};

@@ -91,7 +91,7 @@ void tni_pk_check(tni_pool *pool, const tni_pk_file *f, tni_pk_span *spans, uint
 uint64_t tni_pk_hash_avx2(const void *p, size_t n);
 
 /* file.c. A missing, damaged or foreign file leaves *f empty; damage is logged. */
-void tni_pk_load(const char *path, bool copy, const tni_log *log, tni_pk_file *f);
+void tni_pk_load(const tni_pack_store *s, const tni_log *log, tni_pk_file *f);
 void tni_pk_unload(tni_pk_file *f);
 /* Points every wanted segment that is in the file, and whole, at its bytes. Returns how many are still missing. */
 uint32_t tni_pk_match(tni_pack_store *s);

@@ -20,7 +20,7 @@ static uint32_t look_again(tni_pack_store *s) {
   bool same = there ? (uint64_t)st.st_ino == s->file.inode && (uint64_t)st.st_dev == s->file.device : !s->file.data;
   if (!same) {
     tni_pk_unload(&s->file);
-    tni_pk_load(s->path, s->o->copy, s->o->log, &s->file);
+    tni_pk_load(s, s->o->log, &s->file);
     return tni_pk_match(s);
   }
   uint32_t missing = 0;
@@ -76,7 +76,7 @@ static tn_status pack_missing(tni_pack_store *s, bool cacheable, tn_error *err) 
 
 /* A sealed folder has everything of a device, or nothing. */
 static tn_status take_sealed(tni_pack_store *s, const tni_pack_item *const *items, tn_error *err) {
-  if (s->path && s->n_items) tni_pk_load(s->path, s->o->copy, NULL, &s->file); /* damage is said below */
+  if (s->path && s->n_items) tni_pk_load(s, NULL, &s->file); /* damage is said below */
   if (s->file.damage)
     return tni_fail(err, TN_E_CORRUPT, s->path, "packed weights in '%s': %s", s->path, s->file.damage);
   tn_status st = tni_pk_keys(s, items, err);
@@ -107,7 +107,7 @@ static tn_status make_available(tni_pack_store *s, const tni_pack_item *const *i
   if (st != TN_OK) return st;
   if (s->o->sealed) return take_sealed(s, items, err);
   bool cacheable = s->path && s->n_items && tni_pk_make_dir(s);
-  if (cacheable) tni_pk_load(s->path, s->o->copy, s->o->log, &s->file);
+  if (cacheable) tni_pk_load(s, s->o->log, &s->file);
   st = tni_pk_keys(s, items, err);
   if (st != TN_OK) return st;
   if (tni_pk_match(s) == 0) {

@@ -116,6 +116,8 @@ static tn_status one_pass(passes_run *r, uint32_t pass, uint64_t *fired) {
   uint32_t n = 0;
   tn_status st;
   if (r->off[pass]) return TN_OK;
+  st = tni_budget_take(tni_ex_budget(r->g->exprs), (uint64_t)r->g->n_nodes * TNI_BUDGET_NODE, r->err);
+  if (st != TN_OK) return st;
   if (passes[pass].fn)
     st = passes[pass].fn(r->g, &n, r->err);
   else

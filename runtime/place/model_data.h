@@ -28,6 +28,7 @@ struct tn_model {
   bool counted;    /* among the runtime's holders */
   tn_runtime *rt;
   tni_arena *arena;
+  tni_budget budget; /* of the load */
   tni_model *import;
   tni_graph *graph;
   tni_roles roles;
@@ -41,6 +42,8 @@ struct tn_model {
   uint32_t n_fixed;
   const char **disabled; /* passes to leave out */
   uint32_t n_disabled;
+  const char **overridable; /* initializers that stay inputs */
+  uint32_t n_overridable;
   uint64_t order_seed; /* 0: tasks run in the planned order; else in random ones that the graph allows */
   tni_passes_report passes;
   tni_mem_users *state_users;   /* [n_states] of the graph: who touches a cache */

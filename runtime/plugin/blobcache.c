@@ -59,7 +59,14 @@ tn_status tni_blob_get(const char *dir, const void *key, uint64_t nkey, const tn
   file_name(name, sizeof name, key, nkey);
   if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path) return TN_E_UNAVAILABLE;
   tni_file f;
-  if (tni_file_read(path, &f, NULL) != TN_OK) return TN_E_UNAVAILABLE;
+  tn_error err;
+  tni_error_init(&err);
+  struct stat there;
+  if (lstat(path, &there) != 0) return TN_E_UNAVAILABLE;
+  if (tni_trust_map(path, 0, true, &f, &err) != TN_OK) {
+    tni_log_line(log, TN_LOG_WARN, "a cache entry is not used: %s", err.message);
+    return TN_E_UNAVAILABLE;
+  }
   if (!is_intact(&f, key, nkey)) {
     tni_file_unmap(&f);
     unlink(path);

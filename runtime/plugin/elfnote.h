@@ -28,6 +28,8 @@ typedef struct tni_elfnote {
 
 /* Finds it in a file that tni_elf_check accepted. False: there is none, or what there is is not well-formed. */
 bool tni_elfnote_find(const tni_file *f, tni_elfnote *out);
+/* The SHA-256 above; n NULL: the file has no note. */
+void tni_elfnote_sum(const tni_file *f, const tni_elfnote *n, uint8_t sum[32]);
 /* TN_OK also where it states no hash; TN_E_CORRUPT names path and both. */
 TN_MUST_CHECK tn_status tni_elfnote_verify(const tni_file *f, const tni_elfnote *n, const char *path, tn_error *err);
 

@@ -22,8 +22,8 @@ struct tni_loaded {
   tn_host_ctx *ctx;
   tn_plugin *plugin;
   tn_device *devices[TNI_MAX_DEVICES];
-  SHA2_CTX hashing;                            /* of the manifest, then the file */
-  uint8_t content[32];                         /* SHA-256 of Tenon's version, the manifest and the file */
+  SHA2_CTX hashing;                            /* of the manifest, then the file's sum */
+  uint8_t content[32];                         /* first.h */
   bool probe_by_default;                       /* the folder's plugins are probed in a child */
   bool host_short;                             /* info.why is TN_E_NO_MEMORY, and not the plugin said so */
   bool profile_mistake;                        /* info.why is the profile's fault */

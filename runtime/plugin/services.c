@@ -180,8 +180,8 @@ static tn_status map_resource(tn_host_ctx *c, const char *rel, mapping **out) {
   if (snprintf(path, sizeof path, "%s/%s", c->o.folder, rel) >= (int)sizeof path) return TN_E_INVALID;
   tn_error err = {0};
   tni_file f;
-  tn_status st = tni_trust_map(
-      path, (c->o.allow_shared_writable ? TNI_TRUST_SHARED : 0) | (c->o.any_owner ? TNI_TRUST_OWNER : 0), &f, &err);
+  const uint32_t allow = (c->o.allow_shared_writable ? TNI_TRUST_SHARED : 0) | (c->o.any_owner ? TNI_TRUST_OWNER : 0);
+  tn_status st = tni_trust_map(path, allow, true, &f, &err);
   if (st != TN_OK) {
     tni_log_line(&c->o.log, TN_LOG_WARN, "%s: resource %s: %s", c->o.name, path, err.message);
     return st;

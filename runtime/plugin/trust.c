@@ -3,45 +3,71 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static tn_status check_owner(const struct stat *s, const char *path, const char *what, uint32_t allow, tn_error *err) {
-  if (!(allow & TNI_TRUST_OWNER) && s->st_uid != 0 && s->st_uid != geteuid())
-    return tni_fail(err, TN_E_UNAVAILABLE, path, "refused: the %s belongs to user %u, not to root or the current user",
-                    what, (unsigned)s->st_uid);
-  if (!(allow & TNI_TRUST_SHARED) && (s->st_mode & (S_IWGRP | S_IWOTH)))
-    return tni_fail(err, TN_E_UNAVAILABLE, path, "refused: the %s is writable by others (mode %04o)", what,
-                    (unsigned)(s->st_mode & 07777));
-  return TN_OK;
-}
-
 tn_status tni_trust_dir(const char *dir, uint32_t allow, tn_error *err) {
-  struct stat s;
   if (dir[0] != '/') return tni_fail(err, TN_E_INVALID, dir, "a plugin folder must be an absolute path, not '%s'", dir);
-  if (stat(dir, &s) != 0) return tni_fail(err, TN_E_UNAVAILABLE, dir, "cannot read the folder: %s", strerror(errno));
-  if (!S_ISDIR(s.st_mode)) return tni_fail(err, TN_E_UNAVAILABLE, dir, "is not a folder");
-  return check_owner(&s, dir, "folder", allow, err);
+  return tni_trust_folder(dir, allow, NULL, err);
 }
 
-tn_status tni_trust_map(const char *path, uint32_t allow, tni_file *out, tn_error *err) {
-  /* O_NONBLOCK: a FIFO of that name must not hang the host; it is refused as not regular. */
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0 && errno == ELOOP) return tni_fail(err, TN_E_UNAVAILABLE, path, "refused: is a symbolic link");
-  if (fd < 0)
-    return tni_fail(err, tni_errno_status(errno, TN_E_UNAVAILABLE), path, "cannot be opened: %s", strerror(errno));
+static bool read_at(int fd, void *to, uint64_t n, uint64_t at) {
+  for (char *p = to; n;) {
+    const ssize_t got = pread(fd, p, n < (1u << 30) ? (size_t)n : 1u << 30, (off_t)at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      if (got == 0) errno = EIO; /* it was longer a moment ago */
+      return false;
+    }
+    p += got;
+    at += (uint64_t)got;
+    n -= (uint64_t)got;
+  }
+  return true;
+}
+
+static uint64_t larger_end(uint64_t end, uint64_t at, uint64_t n, uint64_t size) {
+  const uint64_t to = at < size && n < size - at ? at + n : size;
+  return to > end ? to : end;
+}
+
+/* Where the last segment ends, or the table of them; the file's end where it says more than there is. */
+static bool loaded_end(int fd, uint64_t size, uint64_t *end) {
+  Elf64_Ehdr h;
+  *end = size < sizeof h ? size : sizeof h;
+  if (size < sizeof h) return true;
+  if (!read_at(fd, &h, sizeof h, 0)) return false;
+  if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64) return true;
+  *end = larger_end(*end, h.e_phoff, (uint64_t)h.e_phnum * sizeof(Elf64_Phdr), size);
+  for (uint32_t i = 0; *end < size && i < h.e_phnum; i++) {
+    Elf64_Phdr p;
+    if (!read_at(fd, &p, sizeof p, h.e_phoff + i * sizeof p)) return false;
+    *end = larger_end(*end, p.p_offset, p.p_filesz, size);
+  }
+  return true;
+}
+
+tn_status tni_trust_elf(const char *path, uint32_t allow, bool whole, tni_file *out, tn_error *err) {
   struct stat s;
-  tn_status st = TN_OK;
-  if (fstat(fd, &s) != 0)
-    st = tni_fail(err, TN_E_IO, path, "cannot be read: %s", strerror(errno));
-  else if (!S_ISREG(s.st_mode))
-    st = tni_fail(err, TN_E_UNAVAILABLE, path, "refused: is not a regular file");
-  if (st == TN_OK) st = check_owner(&s, path, "file", allow, err);
-  if (st == TN_OK) st = tni_file_map_cut(fd, path, NULL, 0, true, out, err);
+  int fd = -1;
+  tn_status st = tni_trust_open(path, allow, &fd, err);
+  if (st != TN_OK) return st;
+  tni_file f = {0};
+  bool ok = fstat(fd, &s) == 0 && loaded_end(fd, (uint64_t)s.st_size, &f.bytes);
+  if (ok && whole) f.bytes = (uint64_t)s.st_size;
+  void *p = ok && f.bytes ? mmap(NULL, f.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL;
+  ok = ok && p != MAP_FAILED && read_at(fd, p, f.bytes, 0);
+  const int why = errno;
   close(fd);
-  return st;
+  f.data = p == MAP_FAILED ? NULL : p;
+  if (ok) {
+    *out = f;
+    return TN_OK;
+  }
+  tni_file_unmap(&f);
+  return tni_fail(err, tni_errno_status(why, TN_E_IO), path, "cannot be read: %s", strerror(why));
 }
 
 static const char *machine_name(uint16_t m) {

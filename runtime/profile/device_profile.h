@@ -20,8 +20,9 @@
  *   bucket: 0                # lengths of the context are rounded up to a multiple; 0: nothing changes with the length
  *   plugin_path: [dir, ...]  # searched before the built-in path; relative to the profile's file
  *   cache: {dir: PATH, max_bytes: 8G}
- *   isolation: none          # or process: every plugin in a process of its own (docs/isolation.md); `isolation` in a
- *                            # plugin's entry is for that plugin
+ *   load: {max_bytes: 8G, max_steps: 100000000000}   # what loading a model may take; not said: by its size
+ *   isolation: none          # or process: every plugin in a process of its own (docs/isolation.md); or strict: so, and
+ *                            # none that is confined less; `isolation` in a plugin's entry is for that plugin
  *   checked: false
  *   probe_timeout_ms: 30000  # a plugin that does not come back from a probe for so long hangs; the
  *                            # probing program's own start is not counted
@@ -65,7 +66,8 @@ typedef struct tni_profile_plugin {
   const tni_profile_option *options;
   uint32_t n_options, line, column;
   uint32_t probe; /* TNI_PROBE_* */
-  bool process;   /* `isolation: process`, its own or the profile's; means nothing for the host */
+  bool process;   /* `isolation: process` or `strict`, its own or the profile's; means nothing for the host */
+  bool strict;    /* `isolation: strict`: a plugin whose manifest asks for less is refused */
   bool optional;  /* `optional: true`, or in default.yaml: not there or refused is no error, only listed */
 } tni_profile_plugin;
 
@@ -89,7 +91,8 @@ typedef struct tni_profile {
   uint32_t n_plugin_path;
   const char *cache_dir;    /* NULL: not said */
   uint64_t cache_max_bytes; /* 0: not said */
-  bool checked, kv_ring, process;
+  uint64_t load_max_bytes, load_max_steps; /* 0: not said */
+  bool checked, kv_ring, process, strict;
   bool packed_embeddings; /* `embeddings: packed` */
   bool copy_files;        /* `map: copy` */
   uint32_t kv;            /* TN_DT_*; TN_DT_UNDEFINED: not said */

@@ -53,13 +53,14 @@ static tn_status read_options(profile_reader *r, const tni_yaml *y, tni_profile_
   return TN_OK;
 }
 
-static tn_status read_isolation(profile_reader *r, const tni_yaml *y, bool *process) {
+static tn_status read_isolation(profile_reader *r, const tni_yaml *y, bool *process, bool *strict) {
   const char *text = NULL;
   const tn_status st = tni_yaml_str(&r->doc, y, "isolation", &text, r->err);
   if (st != TN_OK) return st;
-  *process = strcmp(text, "process") == 0;
+  *strict = strcmp(text, "strict") == 0;
+  *process = *strict || strcmp(text, "process") == 0;
   if (*process || strcmp(text, "none") == 0) return TN_OK;
-  return tni_yaml_fail(&r->doc, y, r->err, "'isolation' is process or none, not '%.64s'", text);
+  return tni_yaml_fail(&r->doc, y, r->err, "'isolation' is process, strict or none, not '%.64s'", text);
 }
 
 static tn_status read_probe(profile_reader *r, const tni_yaml *y, tni_profile_plugin *out) {
@@ -76,6 +77,7 @@ static tn_status read_plugin(profile_reader *r, const tni_yaml *y, tni_profile_p
   out->line = y->line;
   out->column = y->column;
   out->process = r->p->process;
+  out->strict = r->p->strict;
   if (y->kind == TNI_YAML_SCALAR) return read_name(r, y, "plugins", &out->name);
   if (y->kind != TNI_YAML_MAP)
     return tni_yaml_fail(&r->doc, y, r->err, "an entry of 'plugins' must be a name or a mapping with 'name'");
@@ -89,7 +91,7 @@ static tn_status read_plugin(profile_reader *r, const tni_yaml *y, tni_profile_p
   if (st == TN_OK && optional) st = tni_yaml_bool(&r->doc, optional, "optional", &out->optional, r->err);
   if (st == TN_OK && options) st = read_options(r, options, out);
   if (st == TN_OK && probe) st = read_probe(r, probe, out);
-  if (st == TN_OK && isolation) st = read_isolation(r, isolation, &out->process);
+  if (st == TN_OK && isolation) st = read_isolation(r, isolation, &out->process, &out->strict);
   if (st == TN_OK && isolation && out->process && strcmp(out->name, "host") == 0)
     return tni_yaml_fail(&r->doc, isolation, r->err, "'isolation': the host is no plugin of a process of its own");
   return st;
@@ -239,6 +241,19 @@ static tn_status read_cache(profile_reader *r, const tni_yaml *y) {
   return st;
 }
 
+static tn_status read_load(profile_reader *r, const tni_yaml *y) {
+  static const char *const keys[] = {"max_bytes", "max_steps", NULL};
+  tn_status st = tni_yaml_want(&r->doc, y, TNI_YAML_MAP, "load", r->err);
+  if (st == TN_OK) st = tni_yaml_keys(&r->doc, y, keys, "load", r->err);
+  if (st != TN_OK) return st;
+  const tni_yaml *bytes = tni_yaml_get(y, "max_bytes"), *steps = tni_yaml_get(y, "max_steps");
+  int64_t v = 0;
+  if (bytes) st = tni_yaml_size(&r->doc, bytes, "load.max_bytes", &r->p->load_max_bytes, r->err);
+  if (st == TN_OK && steps) st = tni_yaml_int(&r->doc, steps, "load.max_steps", 1, INT64_MAX, &v, r->err);
+  r->p->load_max_steps = (uint64_t)v;
+  return st;
+}
+
 static tn_status read_numbers(profile_reader *r, const tni_yaml *root) {
   const tni_yaml *threads = tni_yaml_get(root, "threads"), *max_seq = tni_yaml_get(root, "max_seq"),
                  *chunk = tni_yaml_get(root, "prefill_chunk"), *bucket = tni_yaml_get(root, "bucket"),
@@ -355,18 +370,20 @@ static tn_status read_root(profile_reader *r) {
                                      "cpus",
                                      "embeddings",
                                      "map",
+                                     "load",
                                      NULL};
   const tni_yaml *root = r->doc.root, *y;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the profile is empty");
   tn_status st = tni_yaml_want(&r->doc, root, TNI_YAML_MAP, "profile", r->err);
   if (st == TN_OK) st = tni_yaml_keys(&r->doc, root, keys, "a profile", r->err);
-  if (st == TN_OK && (y = tni_yaml_get(root, "isolation"))) st = read_isolation(r, y, &r->p->process);
+  if (st == TN_OK && (y = tni_yaml_get(root, "isolation"))) st = read_isolation(r, y, &r->p->process, &r->p->strict);
   if (st == TN_OK && (y = tni_yaml_get(root, "plugins"))) st = read_plugins(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "phases"))) st = read_phases(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "require")))
     st = read_names(r, y, "require", &r->p->require, &r->p->n_require);
   if (st == TN_OK && (y = tni_yaml_get(root, "plugin_path"))) st = read_plugin_path(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "cache"))) st = read_cache(r, y);
+  if (st == TN_OK && (y = tni_yaml_get(root, "load"))) st = read_load(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "calibration"))) st = read_calibration(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "cpus"))) st = read_cpus(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "priority"))) st = read_priority(r, y);

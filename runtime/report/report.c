@@ -180,12 +180,17 @@ static json_t *refusals_json(const tn_model *m, const tni_exec *x, uint32_t node
   return j;
 }
 
-static json_t *operand_types(const tni_graph *g, const tn_node *n) {
+/* What few texts say of many nodes. */
+static json_t *common_text(tni_json_pool *pool, const char *s) {
+  return s && tni_utf8_valid(s, strlen(s)) == strlen(s) ? tni_json_made(tni_json_pooled(pool, s, strlen(s)))
+                                                        : text_or_null(s);
+}
+
+static json_t *operand_types(const tni_graph *g, const tn_node *n, tni_json_pool *pool) {
   json_t *j = json_array();
   for (uint32_t i = 0; i < n->n_in; i++)
-    json_array_append_new(j, n->in[i] == TN_NONE
-                                 ? json_string("")
-                                 : text_or_null(tni_dtype_name(tni_graph_value(g, n->in[i])->pub.dtype)));
+    json_array_append_new(
+        j, common_text(pool, n->in[i] == TN_NONE ? "" : tni_dtype_name(tni_graph_value(g, n->in[i])->pub.dtype)));
   return j;
 }
 
@@ -202,19 +207,19 @@ static void add_unsupported(json_t *j, const tni_graph *g, const tni_node *n) {
   free(attributes);
 }
 
-static json_t *node_json(const tn_model *m, const tni_exec *x, uint32_t i) {
+static json_t *node_json(const tn_model *m, const tni_exec *x, uint32_t i, tni_json_pool *pool) {
   const tni_node *n = tni_graph_node(m->graph, i);
   json_t *j = json_object();
   uint32_t d = x->part.device_of[i];
   json_object_set_new(j, "name", text_or_null(n->pub.name));
-  json_object_set_new(j, "op", text_or_null(n->type));
-  json_object_set_new(j, "domain", text_or_null(n->pub.domain));
+  json_object_set_new(j, "op", common_text(pool, n->type));
+  json_object_set_new(j, "domain", common_text(pool, n->pub.domain));
   json_object_set_new(j, "version", json_integer(n->version));
-  json_object_set_new(j, "device", d == TN_NONE ? json_null() : text_or_null(m->rt->devs[d].name));
+  json_object_set_new(j, "device", d == TN_NONE ? json_null() : common_text(pool, m->rt->devs[d].name));
   const tni_claim *c = tni_partition_claim(&x->part, &x->claims, i);
   if (c && c->format) json_object_set_new(j, "format", text_or_null(c->format->name));
   if (x->part.group_of[i] != TN_NONE) json_object_set_new(j, "group", json_integer(x->part.group_of[i]));
-  json_object_set_new(j, "inputs", operand_types(m->graph, &n->pub));
+  json_object_set_new(j, "inputs", operand_types(m->graph, &n->pub, pool));
   json_object_set_new(j, "refusals", refusals_json(m, x, i));
   if (d == TN_NONE) add_unsupported(j, m->graph, n);
   return j;
@@ -294,12 +299,14 @@ static json_t *check_json(const tn_model *m) {
   for (uint32_t e = 0; e < m->n_execs; e++) {
     const tni_exec *x = &m->execs[e];
     json_t *nodes = json_array(), *into = j;
+    tni_json_pool pool = {{NULL}};
     unsupported += x->part.n_unsupported;
     if (e > 0) { /* the decode phase's own placement stands beside the first */
       into = json_object();
       json_object_set_new(j, phase_name(x->phase), into);
     }
-    for (uint32_t i = 0; i < x->view.n_nodes; i++) json_array_append_new(nodes, node_json(m, x, i));
+    for (uint32_t i = 0; i < x->view.n_nodes; i++) json_array_append_new(nodes, node_json(m, x, i, &pool));
+    tni_json_pool_finish(&pool);
     json_object_set_new(into, "phase", text_or_null(phase_name(x->phase)));
     json_object_set_new(into, "nodes", nodes);
     json_object_set_new(into, "placement", placement_json(m, x));

@@ -56,11 +56,27 @@ tn_status tn_model_find(const char *path, const char *file, char **out, tn_error
   return TN_OK;
 }
 
+/* An initializer that a run may give another value for. */
+static const tn_tensor *preset_of(const tn_model *m, const tni_value *v) {
+  const tni_tensor *t = v->preset;
+  tn_tensor *out = TNI_NEW(m->arena, tn_tensor);
+  if (!out) return NULL;
+  *out = (tn_tensor){.h = TN_API_HDR(tn_tensor),
+                     .name = v->pub.name,
+                     .dtype = t->dtype,
+                     .rank = t->rank,
+                     .data = t->data,
+                     .bytes = t->bytes};
+  memcpy(out->dims, t->dims, t->rank * sizeof *t->dims);
+  return out;
+}
+
 static tn_io_info *io_info(tn_model *m, tn_id v) {
   const tni_value *val = tni_graph_value(m->graph, v);
   tn_io_info *io = TNI_NEW(m->arena, tn_io_info);
   if (!io) return NULL;
   *io = (tn_io_info){.h = TN_API_HDR(tn_io_info), .name = val->pub.name, .dtype = val->pub.dtype, .rank = -1};
+  if (val->preset && !(io->value = preset_of(m, val))) return NULL;
   if (val->type) io->dtype = val->type->form == TNI_FORM_SEQUENCE ? TN_DT_SEQUENCE : TN_DT_OPTIONAL;
   if (val->pub.rank > TN_MAX_RANK) return io;
   io->rank = (int32_t)val->pub.rank;
@@ -115,6 +131,7 @@ static tn_status import_graph(tn_model *m, tn_error *err) {
   if (st != TN_OK) return st;
   tni_pool_run run;
   tni_pool_run_init(&run, m->rt->pool, &m->rt->cancel); /* what folding leaves, the check after this refuses */
+  run.budget = &m->budget;
   const tni_passes_options opt = {.disabled = m->disabled, .n_disabled = m->n_disabled};
   st = tni_passes_run(m->graph, &opt, tni_ops_eval, &run.run, &m->passes, err);
   if (st == TN_OK && m->flags & TN_MODEL_DECODER) st = tni_cross_unread(m->graph, err);
@@ -237,10 +254,11 @@ static tn_status read_opts(tn_model *m, const tn_model_opts *in, tn_error *err) 
   m->flags = o.flags;
   m->order_seed = o.order_seed;
   st = tni_known_bits(o.flags, TN_MODEL_ALL, "tn_model_opts.flags", err);
-  if (st == TN_OK) st = tni_known_bits(o.reserved | o.reserved2 | o.reserved3, 0, "tn_model_opts.reserved", err);
+  if (st == TN_OK) st = tni_known_bits(o.reserved | o.reserved2 | o.reserved3 | o.reserved4, 0, "tn_model_opts.reserved", err);
   if (st == TN_OK) st = tni_counted(o.dim_names, o.n_dims, "tn_model_opts.dim_names", err);
   if (st == TN_OK) st = tni_counted(o.dim_values, o.n_dims, "tn_model_opts.dim_values", err);
   if (st == TN_OK) st = tni_counted(o.disabled_passes, o.n_disabled_passes, "tn_model_opts.disabled_passes", err);
+  if (st == TN_OK) st = tni_counted(o.overridable, o.n_overridable, "tn_model_opts.overridable", err);
   if (st != TN_OK) return st;
   m->max_seq = o.max_seq ? o.max_seq : m->rt->profile->max_seq;
   if (!m->max_seq) m->max_seq = o.default_max_seq;
@@ -248,13 +266,17 @@ static tn_status read_opts(tn_model *m, const tn_model_opts *in, tn_error *err) 
   m->fixed_names = TNI_NEW_ARRAY(m->arena, const char *, o.n_dims);
   m->fixed_values = TNI_NEW_ARRAY(m->arena, int64_t, o.n_dims);
   m->disabled = TNI_NEW_ARRAY(m->arena, const char *, o.n_disabled_passes);
-  if (!m->fixed_names || !m->fixed_values || !m->disabled) return tni_fail_memory(err, NULL);
+  m->overridable = TNI_NEW_ARRAY(m->arena, const char *, o.n_overridable);
+  if (!m->fixed_names || !m->fixed_values || !m->disabled || !m->overridable) return tni_fail_memory(err, NULL);
   for (uint32_t i = 0; i < o.n_dims; i++) {
     m->fixed_values[i] = o.dim_values[i];
     if (!(m->fixed_names[m->n_fixed++] = tni_arena_strdup(m->arena, o.dim_names[i]))) return tni_fail_memory(err, NULL);
   }
   for (uint32_t i = 0; i < o.n_disabled_passes; i++)
     if (!(m->disabled[m->n_disabled++] = tni_arena_strdup(m->arena, o.disabled_passes[i])))
+      return tni_fail_memory(err, NULL);
+  for (uint32_t i = 0; i < o.n_overridable; i++)
+    if (!(m->overridable[m->n_overridable++] = tni_arena_strdup(m->arena, o.overridable[i])))
       return tni_fail_memory(err, NULL);
   return TN_OK;
 }
@@ -272,6 +294,7 @@ static tn_status attach_segments(tn_model *m, tn_error *err) {
 static tn_status load_stages(tn_model *m, const char *path, const tn_model_opts *o, tn_error *err) {
   tn_status st = read_opts(m, o, err);
   if (st == TN_OK) st = find_file(m, path, err);
+  if (st == TN_OK) tni_model_budget(m);
   if (st == TN_OK) st = import_graph(m, err);
   if (st == TN_OK) st = tni_runtime_cancelled(m->rt, m->path, err);
   if (st == TN_OK) st = place_model(m, err);
@@ -295,6 +318,8 @@ static tn_status load_once(tn_runtime *rt, const char *path, const tn_model_opts
   m->counted = true;
   __atomic_fetch_add(&rt->holders, 1, __ATOMIC_ACQ_REL);
   tn_status st = load_stages(m, path, o, err);
+  st = tni_budget_status(&m->budget, st, m->path ? m->path : path, err);
+  m->budget = (tni_budget){.bytes = m->budget.bytes}; /* what sessions add is not the load's */
   (void)tni_files_failed(m, &st, err);
   if (st == TN_E_CANCELLED) tni_runtime_resume(rt);
   if (st != TN_OK) {

@@ -8,6 +8,7 @@
 #include "runtime/session/model_import.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "runtime/ops/kernel/kernel.h"
 #include "runtime/passes/decoder/decoder.h"
@@ -18,8 +19,11 @@ static bool has_input(const tni_graph *g, const char *name) {
   return false;
 }
 
-static tni_import_limits limits_of(const tn_model *m) {
-  return (tni_import_limits){.copy = m->rt->profile->copy_files};
+static tni_import_limits limits_of(tn_model *m) {
+  return (tni_import_limits){.copy = m->rt->profile->copy_files,
+                             .budget = &m->budget,
+                             .overridable = m->overridable,
+                             .n_overridable = m->n_overridable};
 }
 
 /* The file, and the table of embeddings beside it where it reads rows in place of ids. */
@@ -32,7 +36,7 @@ static tn_status import_whole(tn_model *m, tni_model **out, tn_error *err) {
 }
 
 /* Passes that bring one decoder out of two and leave its nodes as they are. */
-static tn_status fold_alone(const tn_model *m, tni_graph *g, tn_error *err) {
+static tn_status fold_alone(tn_model *m, tni_graph *g, tn_error *err) {
   static const char *const kept[] = {"fold", "branch", "identity", "cse", "lift", "dce"};
   const char *off[TNI_PASSES_MAX];
   tni_passes_options opt = {.disabled = off};
@@ -43,27 +47,33 @@ static tn_status fold_alone(const tn_model *m, tni_graph *g, tn_error *err) {
   }
   tni_pool_run run;
   tni_pool_run_init(&run, m->rt->pool, &m->rt->cancel);
+  run.budget = &m->budget;
   return tni_passes_run(g, &opt, tni_ops_eval, &run.run, NULL, err);
 }
 
-/* One of the two as a file has it; *out NULL: there are not two. Destroy it in every case. */
-static tn_status import_one_of_two(tn_model *m, bool past, tni_model **out, tn_error *err) {
+/* One of the two as a file has it; *two false: there are not two, and *out is the whole. Destroy it in every case. */
+static tn_status import_one_of_two(tn_model *m, bool past, tni_model **out, bool *two, tn_error *err) {
   const tni_import_limits lim = limits_of(m);
-  bool there = false;
   tn_status st = import_whole(m, out, err);
-  if (st == TN_OK) st = tni_choose_cache((*out)->graph, past, &there, err);
-  if (st != TN_OK || there) return st;
-  const bool pair = m->first && tni_cross_there((*out)->graph) && (m->flags & TN_MODEL_SOURCE);
-  if (pair && past) return TN_OK;
+  if (st == TN_OK) st = tni_choose_cache((*out)->graph, past, two, err);
+  if (st != TN_OK || *two) return st;
+  *two = m->first && tni_cross_there((*out)->graph) && (m->flags & TN_MODEL_SOURCE);
+  if (!*two || past) return TN_OK;
   tni_model_destroy(*out);
   *out = NULL;
-  return pair ? tni_import_file(m->first, &lim, &m->rt->log, out, err) : TN_OK;
+  return tni_import_file(m->first, &lim, &m->rt->log, out, err);
 }
 
-/* The same, folded. after: it stands after an encoder, and is looked at with one position. */
+/* The same, folded; *out NULL: there are not two. after: it stands after an encoder, and is looked at with one position. */
 static tn_status import_branch(tn_model *m, bool past, bool after, tni_model **out, tn_error *err) {
-  tn_status st = import_one_of_two(m, past, out, err);
-  if (st != TN_OK || !*out) return st;
+  bool two = false;
+  tn_status st = import_one_of_two(m, past, out, &two, err);
+  if (st != TN_OK) return st;
+  if (!two) {
+    tni_model_destroy(*out);
+    *out = NULL;
+    return TN_OK;
+  }
   tni_graph *g = (*out)->graph;
   st = tni_choose_logits(g, err);
   if (st == TN_OK && after && past) st = tni_cross_leave(g, err);
@@ -84,12 +94,12 @@ static tn_status compare_two(tn_model *m, bool after, bool *there, bool *same, c
   return st;
 }
 
-/* *out NULL: not two decoders, or not seen to be one. */
+/* The one decoder that two are, or the model as it is where there are not two; *out NULL: not seen to be one. */
 static tn_status import_merged(tn_model *m, tni_model **out, tn_error *err) {
-  bool there, same;
+  bool there = false, same;
   char why[200] = "";
-  tn_status st = import_one_of_two(m, true, out, err);
-  if (st != TN_OK || !*out) return st;
+  tn_status st = import_one_of_two(m, true, out, &there, err);
+  if (st != TN_OK || !there) return st;
   const bool after = tni_cross_there((*out)->graph);
   tni_model_destroy(*out);
   *out = NULL;
@@ -139,4 +149,18 @@ tn_status tni_model_import(tn_model *m, tn_error *err) {
   tn_status st = decoder ? import_merged(m, &m->import, err) : TN_OK;
   if (st == TN_OK && !m->import) st = import_whole(m, &m->import, err);
   return st == TN_OK && decoder ? tni_choose_logits(m->import->graph, err) : st;
+}
+
+enum { LOAD_BYTES = 512, LOAD_STEPS = 4096, MOST_FILE = 64 }; /* MiB, 2^20 steps, GiB */
+
+/* A node of a few tens of bytes takes two or three thousand in memory, and far less than 256 steps a byte. */
+void tni_model_budget(tn_model *m) {
+  const tni_profile *p = m->rt->profile;
+  struct stat s;
+  const uint64_t most = (uint64_t)MOST_FILE << 30;
+  const uint64_t file = stat(m->path, &s) == 0 && s.st_size > 0 ? (uint64_t)s.st_size : 0;
+  const uint64_t bytes = file < most ? file : most;
+  m->budget.max_bytes = p->load_max_bytes ? p->load_max_bytes : ((uint64_t)LOAD_BYTES << 20) + 64 * bytes;
+  m->budget.max_steps = p->load_max_steps ? p->load_max_steps : ((uint64_t)LOAD_STEPS << 20) + 256 * bytes;
+  tni_arena_bill(m->arena, &m->budget);
 }

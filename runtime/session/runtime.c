@@ -191,6 +191,25 @@ static tn_status set_orders(tn_runtime *rt, tn_error *err) {
   return st == TN_OK ? TN_OK : tni_fail_memory(err, NULL);
 }
 
+/* A cache that others can write to is not used: they could put weights of their own there. It is made here, as nobody
+ * else may make it between this look and its first use. What a bundle brings or is made of is no cache. */
+static tn_status choose_cache(tn_runtime *rt, const tn_runtime_opts *o, tn_error *err) {
+  const char *cache = o->cache_dir ? o->cache_dir : rt->profile->cache_dir;
+  bool missing = false;
+  tn_error why;
+  if (!cache || !*cache) return TN_OK;
+  if (!(rt->cache_dir = tni_arena_strdup(rt->arena, cache))) return tni_fail_memory(err, cache);
+  if (rt->sealed || rt->portable) return TN_OK;
+  const uint32_t allow = o->flags & TN_RT_TEST_WRITABLE ? TNI_TRUST_SHARED : 0;
+  tni_error_init(&why);
+  tn_status st = tni_trust_folder(cache, allow, &missing, &why);
+  if (st == TN_OK && missing && tni_make_folder(cache) == 0) st = tni_trust_folder(cache, allow, NULL, &why);
+  if (st == TN_OK) return TN_OK;
+  tni_log_line(&rt->log, TN_LOG_WARN, "the cache folder '%s' is not used: %s", cache, why.message);
+  rt->cache_dir = NULL;
+  return TN_OK;
+}
+
 tn_status tn_runtime_create(const tn_runtime_opts *opts, tn_runtime **out, tn_error *err) {
   tni_error_begin(err);
   TNI_NOT_NULL(out);
@@ -219,12 +238,11 @@ tn_status tn_runtime_create(const tn_runtime_opts *opts, tn_runtime **out, tn_er
     tni_log_line(&rt->log, TN_LOG_WARN, "files are not guarded: no handler of SIGBUS can be installed");
   st = load_profile(rt->arena, &o, &rt->profile, err);
   if (st == TN_OK) {
-    const char *cache = o.cache_dir ? o.cache_dir : rt->profile->cache_dir;
-    rt->cache_dir = cache && *cache ? tni_arena_strdup(rt->arena, cache) : NULL;
     const char *calibration = o.calibration ? o.calibration : rt->profile->calibration;
     rt->calibration = calibration && *calibration ? tni_arena_strdup(rt->arena, calibration) : NULL;
-    st = tni_runtime_pool(rt, &o, err);
+    st = choose_cache(rt, &o, err);
   }
+  if (st == TN_OK) st = tni_runtime_pool(rt, &o, err);
   if (st == TN_OK) st = load_plugins(rt, &o, err);
   if (st == TN_OK) st = list_devices(rt, err);
   if (st == TN_OK) st = set_orders(rt, err);

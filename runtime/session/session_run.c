@@ -19,7 +19,8 @@ static tn_status no_input(const tn_model *m, const char *name, tn_error *err) {
   for (uint32_t v = 0; v < m->graph->n_values; v++) {
     const tni_value *value = tni_graph_value(m->graph, v);
     if (value && value->pub.kind == TN_VALUE_CONST && value->pub.name && strcmp(value->pub.name, name) == 0)
-      return tni_fail(err, TN_E_INVALID, name, "'%s' has a value in the model (an initializer) and cannot be given",
+      return tni_fail(err, TN_E_INVALID, name, "'%s' has a value in the model (an initializer) and cannot be given; where the model lists it among its "
+                      "inputs, tn_model_opts.overridable makes it one",
                       name);
   }
   return tni_fail(err, TN_E_INVALID, name, "the model has no input '%s'", name);
@@ -37,7 +38,7 @@ static tn_status match_inputs(tn_session *s, const tn_tensor *const *in, uint32_
     s->inputs[i] = in[k];
   }
   for (uint32_t i = 0; i < m->n_inputs; i++)
-    if (!s->inputs[i])
+    if (!s->inputs[i] && !(s->inputs[i] = m->inputs[i]->value))
       return tni_fail(err, TN_E_INVALID, m->inputs[i]->name, "input '%s' is missing", m->inputs[i]->name);
   return TN_OK;
 }

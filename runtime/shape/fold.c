@@ -94,13 +94,19 @@ static tn_status fold_eval(fold *f, tni_node *n) {
   tn_status st = TN_E_NO_MEMORY;
   const tni_tensor **in = calloc(n->pub.n_in, sizeof *in);
   tni_tensor *out = calloc(n->pub.n_out ? n->pub.n_out : 1, sizeof *out);
+  uint64_t bytes = 0;
   if (!in || !out) goto out;
-  for (uint32_t i = 0; i < n->pub.n_in; i++)
+  for (uint32_t i = 0; i < n->pub.n_in; i++) {
     in[i] = n->pub.in[i] == TN_NONE ? NULL : f->g->values[n->pub.in[i]]->tensor;
+    bytes += in[i] ? in[i]->bytes : 0;
+  }
   st = TN_OK;
   for (uint32_t o = 0; o < n->pub.n_out; o++) {
     if (!prepare_fold(f, n->pub.out[o], &out[o])) goto out;
+    bytes += out[o].bytes;
   }
+  st = tni_budget_take(tni_ex_budget(f->g->exprs), bytes, f->err);
+  if (st != TN_OK) goto out;
   tni_error_init(&local);
   st = f->eval(f->ctx, n, in, n->pub.n_in, out, n->pub.n_out, f->g->arena, &local);
   if (st != TN_OK && st != TN_E_NO_MEMORY) {

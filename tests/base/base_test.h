@@ -10,6 +10,7 @@
 void suite_memory(void); /* arena, map, checked */
 void suite_error(void);  /* error, log, file */
 void suite_cpus(void);
+void suite_json(void);
 void suite_pool(void);
 
 #endif

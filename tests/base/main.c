@@ -6,6 +6,7 @@ int main(void) {
   suite_memory();
   suite_error();
   suite_cpus();
+  suite_json();
   suite_pool();
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();

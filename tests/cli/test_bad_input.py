@@ -100,11 +100,11 @@ class Models(Case):
         self.fails(3, "absurd", args=["infer", f, "--in", f"x={self.tmp}/x.npy", "--in", f"p={self.tmp}/p.npy",
                                       "--profile", "host"])
 
-    def test_initializer_that_is_an_input(self):
+    def test_initializer_that_is_no_input(self):
         onnx, np = self.module("onnx"), self.module("numpy")
         h, t = onnx.helper, onnx.TensorProto
-        x, w = h.make_tensor_value_info("x", t.FLOAT, [4]), h.make_tensor_value_info("w", t.FLOAT, [4])
-        f = self.small([h.make_node("Add", ["x", "w"], ["y"])], [x, w], [h.make_tensor("w", t.FLOAT, [4], [1, 2, 3, 4])])
+        x = h.make_tensor_value_info("x", t.FLOAT, [4])
+        f = self.small([h.make_node("Add", ["x", "w"], ["y"])], [x], [h.make_tensor("w", t.FLOAT, [4], [1, 2, 3, 4])])
         np.save(self.tmp / "x.npy", np.ones(4, np.float32))
         self.ok("infer", f, "--in", f"x={self.tmp}/x.npy", "--profile", "host")
         self.fails(3, "has a value in the model", args=["infer", f, "--in", f"x={self.tmp}/x.npy", "--in",

@@ -123,6 +123,10 @@ static void test_quarantine(void) {
   size_t n;
   char *so = plugdir_read(at("TENON_FAULT_CORPUS", "enumerate-abort.so"), &n);
   CU_ASSERT_FATAL(so && plugdir_write(&dir, "enumerate-abort.so", so, n + 1, 0755)); /* read gives one byte more */
+  a = look(s, "enumerate-abort");
+  CU_ASSERT(a.remembered && a.quarantined); /* what is loaded of it is the same */
+  so[offsetof(Elf64_Ehdr, e_flags)] ^= 1; /* which means nothing here */
+  CU_ASSERT_FATAL(plugdir_write(&dir, "enumerate-abort.so", so, n, 0755));
   free(so);
   a = look(s, "enumerate-abort");
   CU_ASSERT(!a.remembered && a.quarantined);

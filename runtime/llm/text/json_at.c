@@ -16,7 +16,7 @@ tn_status tni_json_parse(const char *text, size_t n, const char *file, json_t **
   if (!v && json_error_code(&je) == json_error_numeric_overflow)
     v = json_loadb(text ? text : "", n, flags | JSON_DECODE_INT_AS_REAL, &je);
   if (!v) {
-    if (tni_json_no_memory(&je, text ? text : "", n)) return tni_fail_memory(err, file);
+    if (tni_json_no_memory(&je)) return tni_fail_memory(err, file);
     return tni_fail(err, TN_E_INVALID, file, "not valid JSON: line %d column %d: %s", je.line, je.column, je.text);
   }
   *out = v;

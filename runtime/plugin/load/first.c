@@ -24,8 +24,8 @@ void tni_content_begin(tni_loaded *l, const void *yaml, uint64_t n) {
   if (n) SHA256Update(&l->hashing, yaml, (size_t)n);
 }
 
-void tni_content_end(tni_loaded *l, const void *so, uint64_t n) {
-  if (n) SHA256Update(&l->hashing, so, (size_t)n);
+void tni_content_end(tni_loaded *l, const uint8_t sum[32]) {
+  SHA256Update(&l->hashing, sum, 32);
   SHA256Final(l->content, &l->hashing);
 }
 

@@ -2,7 +2,7 @@
  *
  * The first load of a plugin: whether it is probed in a child (probe.h), and what is remembered of that.
  *
- * Remembered by content (SHA-256 of Tenon's version, the manifest and the file), in CACHE_DIR/plugins/NAME with the
+ * Remembered by content (SHA-256 of Tenon's version, the manifest and what is loaded of the file), in CACHE_DIR/plugins/NAME with the
  * blobs of the plugin (blobcache.h), as JSON:
  *   {"passed": ms, "options": "XXH3 of the options' texts", "date": "..."}   not probed again with the same options
  *   {"quarantined": "crashed in open: ...", "date": "..."}                   not loaded, until retried or another file
@@ -15,9 +15,9 @@
 
 #include "runtime/plugin/plugin.h"
 
-/* l->content of the manifest's n bytes, then the file's. */
+/* l->content of the manifest's n bytes, then of what is loaded of the file (tni_elfnote_sum). */
 void tni_content_begin(tni_loaded *l, const void *yaml, uint64_t n);
-void tni_content_end(tni_loaded *l, const void *so, uint64_t n);
+void tni_content_end(tni_loaded *l, const uint8_t sum[32]);
 
 /* Probes it where the profile's section or the folder asks for it, and fills what l->info says of that. TN_OK: go on
  * and load it. Else l->info.why is set. */

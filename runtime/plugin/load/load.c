@@ -101,7 +101,7 @@ static tn_status open_linked(tni_loaded *l, const tn_static_plugin *p, tn_entry_
 static tn_status read_manifest(const tni_registry_opts *o, tni_loaded *l, const char *yaml) {
   tn_error *why = &l->info.why;
   tni_file f;
-  tn_status st = tni_trust_map(yaml, allowed_levels(o), &f, why);
+  tn_status st = tni_trust_map(yaml, allowed_levels(o), true, &f, why);
   if (st != TN_OK) return st;
   tni_content_begin(l, f.data, f.bytes);
   st = use_manifest(l, f.data ? f.data : "", (size_t)f.bytes, yaml);
@@ -138,10 +138,19 @@ static tn_status read_note(tni_loaded *l, const tni_file *f, const char *so, con
   tni_elfnote note;
   const bool found = tni_elfnote_find(f, &note);
   if (!found && !beside) return tni_fail(&l->info.why, TN_E_UNAVAILABLE, yaml, "has no manifest beside it");
-  const tn_status st = found ? tni_elfnote_verify(f, &note, so, &l->info.why) : TN_OK;
-  if (st != TN_OK || beside) return st;
-  tni_content_begin(l, note.yaml, note.n_yaml);
-  return use_manifest(l, note.yaml, note.n_yaml, so);
+  uint8_t sum[32];
+  tn_status st = found ? tni_elfnote_verify(f, &note, so, &l->info.why) : TN_OK;
+  if (st != TN_OK) return st;
+  if (found && note.has_hash)
+    memcpy(sum, (const uint8_t *)f->data + note.hash_at, sizeof sum); /* that is what it is */
+  else
+    tni_elfnote_sum(f, found ? &note : NULL, sum);
+  if (!beside) {
+    tni_content_begin(l, note.yaml, note.n_yaml);
+    st = use_manifest(l, note.yaml, note.n_yaml, so);
+  }
+  tni_content_end(l, sum);
+  return st;
 }
 
 static tn_status find_libraries(tni_loaded *l) {
@@ -159,14 +168,21 @@ static tn_status inspect_file(const tni_registry_opts *o, tni_loaded *l, const c
   const bool beside = file_exists(yaml);
   tn_status st = tni_trust_dir(l->folder, allowed_levels(o), why);
   if (st == TN_OK && beside) st = read_manifest(o, l, yaml);
-  if (st == TN_OK) st = tni_trust_map(so, allowed_levels(o), &f, why);
+  if (st == TN_OK) st = tni_trust_elf(so, allowed_levels(o), l->manifest.has_sha256, &f, why);
   if (st != TN_OK) return st;
   if (beside) st = tni_manifest_verify(&l->manifest, f.data, f.bytes, why);
   if (st == TN_OK) st = tni_elf_check(&f, so, why);
   if (st == TN_OK) st = read_note(l, &f, so, yaml, beside);
-  if (st == TN_OK) tni_content_end(l, f.data, f.bytes);
   tni_file_unmap(&f);
   return st == TN_OK ? find_libraries(l) : st;
+}
+
+/* The profile wants the narrowest walls; the manifest says what the plugin can do with. */
+static tn_status demand_strict(tni_loaded *l) {
+  if (l->manifest.confine == TNI_CONFINE_STRICT) return TN_OK;
+  return tni_fail(&l->info.why, TN_E_UNAVAILABLE, l->info.path,
+                  "refused: the profile has isolation: strict, and plugin '%s' runs with confine: %s only", l->info.name,
+                  tni_confine_name(l->manifest.confine));
 }
 
 /* Everything up to the address of the entry; runs none of the plugin's code but its constructors. */
@@ -178,6 +194,7 @@ static tn_status open_file(const tni_registry_opts *o, tni_loaded *l, const char
   if (linked) return open_linked(l, linked, entry);
   tn_status st = find_folder(o, l, &so, &yaml);
   if (st == TN_OK) st = inspect_file(o, l, so, yaml);
+  if (st == TN_OK && section && section->strict) st = demand_strict(l);
   if (st == TN_OK && l->info.process) return TN_OK; /* none of its code runs here */
   if (st == TN_OK) st = tni_first_load(o, l, so, profile_file, section);
   if (st != TN_OK) return st;

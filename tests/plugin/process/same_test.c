@@ -132,7 +132,7 @@ static void test_profile(void) {
   CU_ASSERT_PTR_NOT_NULL(strstr(l.err.where, "profile.yaml:4:"));
   lab_close(&l);
   CU_ASSERT_EQUAL(lab_open(&l, "isolation: jail\nplugins: [host]\n", NULL, NULL), TN_E_INVALID);
-  CU_ASSERT_PTR_NOT_NULL(strstr(l.err.message, "process or none"));
+  CU_ASSERT_PTR_NOT_NULL(strstr(l.err.message, "process, strict or none"));
   lab_close(&l);
   CU_ASSERT_EQUAL(lab_open(&l, "plugins:\n  - name: host\n    isolation: process\n", NULL, NULL), TN_E_INVALID);
   lab_close(&l);

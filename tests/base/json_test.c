@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parser beside jansson's own, which is right while there is memory.
+ */
+#include "runtime/base/json.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base_test.h"
+
+#undef json_loadb
+
+enum { REJECT = JSON_REJECT_DUPLICATES, NUL = JSON_ALLOW_NUL, REAL = JSON_DECODE_INT_AS_REAL };
+
+static const char *const texts[] = {
+    "{}", "[]", " [ ] ", "[1,2,3]", "[-0, 0, -1, 9223372036854775807, -9223372036854775808]", "[9223372036854775808]",
+    "[-9223372036854775809]", "[1e3, 1.5, -2.5E-3, 1e+2]", "[1e999]", "[1e-999]", "[01]", "[1.]", "[.5]", "[+1]", "[-]",
+    "[1e]", "[0x10]", "[true, false, null]", "[tru]", "[True]", "[nul", "{\"a\":1}", "{\"a\" : [1, {\"b\": \"c\"}] }",
+    "{\"a\":1,\"a\":2}", "{\"a\"}", "{\"a\":}", "{a:1}", "{\"a\":1,}", "[1,]", "[,1]", "[1 2]", "[", "{", "]", "}", "",
+    " ", "1", "\"a\"", "null", "[1] 2", "[1]]", "[\"a", "[\"\\", "[\"\\\"]", "[\"\\\"\"]", "[\"\\n\\t\\\\\\/\\b\\f\\r\"]",
+    "[\"\\x\"]", "[\"\\u00e9\\u0041\\u20ac\"]", "[\"\\ud83d\\ude00\"]", "[\"\\ud83d\"]", "[\"\\ude00\"]",
+    "[\"\\ud83d\\u0041\"]", "[\"\\u12\"]", "[\"\\u12G4\"]", "[\"\\u0000\"]", "{\"\\u0000\":1}", "{\"a\\u0000\":1}",
+    "[\"\xc3\xa9\"]", "[\"\xff\"]", "[\"\xed\xa0\x80\"]", "[\"\xc0\x80\"]", "[\"\xf0\x9f\x98\x80\"]", "[\"a\nb\"]",
+    "[\"a\tb\"]", "[\"\x7f\"]", "\xef\xbb\xbf[]", "[1]\n\n", "/**/[]", "[1.25, 100000000000000000000000000000]",
+    "{\"vocab\": {\"<s>\": 0, \"\\u2581the\": 1}, \"merges\": [\"a b\", [\"c\", \"d\"]], \"p\": 1.5e-7}"};
+
+static void same(const char *text, size_t n, size_t flags) {
+  json_error_t mine, theirs;
+  json_t *a = tni_json_loadb(text, n, flags, &mine), *b = json_loadb(text, n, flags, &theirs);
+  const bool ok = !a == !b && (!a || json_equal(a, b));
+  if (!ok) fprintf(stderr, "flags %zx, '%.*s': %s, jansson: %s\n", flags, (int)n, text, a ? "OK" : mine.text, b ? "OK" : theirs.text);
+  CU_ASSERT(ok);
+  if (!a) CU_ASSERT(mine.line >= 1 && mine.text[0] && !tni_json_no_memory(&mine));
+  json_decref(a);
+  json_decref(b);
+}
+
+static void test_texts(void) {
+  static const size_t flags[] = {0, REJECT, NUL | REJECT, REAL};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    for (size_t f = 0; f < 4; f++) same(texts[i], strlen(texts[i]), flags[f]);
+  json_error_t e; /* what callers ask for */
+  CU_ASSERT(!tni_json_loadb("[9223372036854775808]", 21, 0, &e) && json_error_code(&e) == json_error_numeric_overflow);
+  CU_ASSERT(!tni_json_loadb("[1e999]", 7, 0, &e) && json_error_code(&e) == json_error_numeric_overflow);
+  same("[\"a\0b\"]", 7, NUL);
+  same("[1]\0", 4, 0);
+}
+
+static void test_damaged(void) {
+  char text[256];
+  uint32_t seed = 17;
+  for (int i = 0; i < 40000; i++) {
+    const char *from = texts[(seed = seed * 1664525 + 1013904223) >> 16 & 63];
+    const size_t n = strlen(from);
+    memcpy(text, from, n + 1);
+    for (int k = 0; n && k < 2; k++) {
+      seed = seed * 1664525 + 1013904223;
+      text[(seed >> 8) % n] = "\"\\{}[]:,0e-.utn 1\xc3\xa9"[seed >> 27 & 15 ? (seed >> 20) % 19 : 0];
+    }
+    same(text, n, i & 1 ? REJECT : 0);
+  }
+}
+
+static void test_deep(void) {
+  static char text[5000];
+  for (size_t depth = 2047; depth <= 2049; depth++) {
+    memset(text, '[', depth);
+    memset(text + depth, ']', depth);
+    same(text, 2 * depth, 0);
+  }
+}
+
+static void test_place(void) {
+  json_error_t e;
+  const char text[] = "{\"a\": 1,\n \"b\": x}";
+  CU_ASSERT_PTR_NULL(tni_json_loadb(text, sizeof text - 1, 0, &e));
+  CU_ASSERT(e.line == 2 && e.column == 6 && e.position == 15);
+  CU_ASSERT_STRING_EQUAL(e.text, "invalid token near 'x}'");
+  json_t *j = tni_json_loadb("[7] trailing", 12, JSON_DISABLE_EOF_CHECK, NULL);
+  CU_ASSERT_EQUAL(json_integer_value(json_array_get(j, 0)), 7);
+  json_decref(j);
+}
+
+static int countdown;
+static void *failing(size_t n) { return countdown-- == 0 ? NULL : malloc(n); }
+
+/* jansson's own values cannot be made: an error each time, and all again afterwards. */
+static void test_no_memory(void) {
+  const char *text = texts[sizeof texts / sizeof *texts - 1];
+  json_malloc_t m;
+  json_free_t f;
+  json_get_alloc_funcs(&m, &f);
+  int points = 0;
+  for (bool whole = false; !whole; points++) {
+    json_error_t e;
+    countdown = points;
+    tni_json_begin();
+    json_set_alloc_funcs(failing, free);
+    json_t *j = tni_json_loadb(text, strlen(text), REJECT, &e);
+    json_set_alloc_funcs(m, f);
+    whole = countdown >= 0;
+    CU_ASSERT_EQUAL(j != NULL, whole);
+    CU_ASSERT_EQUAL(tni_json_short(), !whole);
+    if (!j) CU_ASSERT(tni_json_no_memory(&e));
+    json_decref(j);
+  }
+  CU_ASSERT(points > 20);
+}
+
+void suite_json(void) {
+  CU_pSuite s = CU_add_suite("base: json", NULL, NULL);
+  CU_add_test(s, "texts", test_texts);
+  CU_add_test(s, "damaged", test_damaged);
+  CU_add_test(s, "deep", test_deep);
+  CU_add_test(s, "place", test_place);
+  CU_add_test(s, "no_memory", test_no_memory);
+}
