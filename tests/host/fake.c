@@ -40,7 +40,7 @@ fake *ht_fake_make(bool no_matmul) {
 
 dev ht_dev_open(bool no_matmul) {
   dev v = {.f = ht_fake_make(no_matmul)};
-  tn_negotiate neg = {.h = TN_HDR(tn_negotiate)};
+  tn_negotiate neg = {.h = TN_HDR(tn_negotiate), .host_max = TN_ABI_MINOR};
   const tn_caps *caps[4];
   uint32_t n = 0;
   CU_ASSERT_EQUAL_FATAL(tni_host_plugin_entry(&v.f->h.host, &neg, &v.plugin), TN_OK);
