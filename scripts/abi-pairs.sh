@@ -11,7 +11,7 @@ skip_sanitized "$build/runtime/libtenon.so"
 
 rm -rf "$work"
 mkdir -p "$work/tree"
-for part in LICENSE meson.build meson_options.txt include runtime plugins static configs scripts bench examples tests; do
+for part in LICENSE cmake docs meson.build meson_options.txt include runtime plugins static configs scripts bench examples tests; do
   cp -R "$source/$part" "$work/tree/"
 done
 grow='

@@ -61,11 +61,44 @@ ${CC:-cc} -std=c11 -Wall -Wextra "$source/examples/minimal.c" $(pkg-config --cfl
 [ "$(wc -l <"$source/examples/minimal.c")" -lt 80 ] || die "examples/minimal.c has 80 lines or more"
 cd "$work/elsewhere"
 export LD_LIBRARY_PATH="$libdir"
+[ ! -e "$libdir/tenon/static/libtenon.a" ] ||
+  # shellcheck disable=SC2046
+  ${CC:-cc} -std=c11 "$source/examples/minimal.c" $(pkg-config --cflags --libs tenon-static) -o "$work/minimal-static" ||
+  die "examples/minimal.c does not build with libtenon.a"
+# The same by CMake, from the installed examples.
+programs=$work/minimal
+[ ! -e "$work/minimal-static" ] || programs="$programs $work/minimal-static"
+if command -v cmake >/dev/null; then
+  cmake -S "$prefix/share/tenon/examples/cmake" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 &&
+    cmake --build "$work/cmake" >>"$work/log" 2>&1 || { cat "$work/log"; die "examples/cmake does not build"; }
+  [ -e "$work/cmake/acme.so" ] && [ -e "$work/cmake/acme.yaml" ] || die "examples/cmake makes no backend"
+  programs="$programs $work/cmake/minimal"
+  [ ! -e "$work/minimal-static" ] || programs="$programs $work/cmake/minimal-static"
+  "$prefix/bin/tenon" conform "$work/cmake/acme.so" --level abi --seed 1 >"$work/log" 2>&1 ||
+    { cat "$work/log"; die "tenon conform of acme by CMake"; }
+  for version in 0.1 9; do
+    printf 'cmake_minimum_required(VERSION 3.18)\nproject(x C)\nfind_package(Tenon %s)\nmessage("found ${Tenon_FOUND}")\n' \
+      $version >"$work/CMakeLists.txt"
+    cmake -S "$work" -B "$work/version-$version" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 || true
+    [ "$(grep '^found' "$work/log")" = "found $([ $version = 9 ] && echo 0 || echo 1)" ] || { cat "$work/log"; die "CMake, version $version"; }
+  done
+else
+  say "skipped: examples/cmake, because cmake is not there"
+fi
+for page in writing-a-plugin plugin-abi conformance operators; do
+  [ -s "$prefix/share/doc/tenon/$page.md" ] || die "docs/$page.md is not installed"
+done
 # The library looks for plugins in the prefix that it was configured with; this copy lies elsewhere and says where.
 { echo "plugin_path: [$libdir/tenon/plugins]"; cat "$prefix/share/tenon/profiles/default.yaml"; } >"$work/device.yaml"
 for profile in "$prefix/share/tenon/profiles/host.yaml" "$work/device.yaml"; do
-  "$work/minimal" "$source/models/demo" "In the beginning" "$profile" >"$work/minimal.out" 2>"$work/minimal.err" ||
-    { cat "$work/minimal.err"; die "minimal with $profile"; }
+  for program in $programs; do
+    # A program with libtenon.a does not lie beside tenon-helper, which tries plugins first.
+    case "$program $profile" in *-static*device.yaml) continue ;; esac
+    "$program" "$source/models/demo" "In the beginning" "$profile" >"$work/minimal.out" 2>"$work/minimal.err" ||
+      { cat "$work/minimal.err"; die "$program with $profile"; }
+    [ "$program" = "$work/minimal" ] && cp "$work/minimal.out" "$work/first.out"
+    cmp "$work/minimal.out" "$work/first.out" || die "$program says something else than minimal"
+  done
   "$prefix/bin/tenon" run "$source/models/demo" -p "In the beginning" -n 32 --temp 0 --profile "$profile" \
     >"$work/run.out" 2>"$work/run.err" || { cat "$work/run.err"; die "tenon run with $profile"; }
   [ -s "$work/minimal.out" ] && [ "$(tr -d ' \n' <"$work/minimal.out")" ] || die "minimal printed nothing"

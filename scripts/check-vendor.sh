@@ -19,7 +19,7 @@ tenon new-plugin my-npu || die "tenon new-plugin"
 build_alone my-npu
 conform my-npu/build/my-npu.so --level abi
 
-cp -R "$source/examples/vendor-backend" acme
+cp -R "$prefix/share/tenon/examples/vendor-backend" acme
 [ "$(wc -l <acme/acme.c)" -lt 550 ] || die "acme.c has 550 lines or more"
 build_alone acme
 conform acme/build/acme.so --level matmul

@@ -2,7 +2,8 @@
  *
  * ONNX test-data sets: test_data_set_K/input_N.pb and output_N.pb. Without --against, outputs are compared with the
  * files. --against reference: every plugin task is compared with the host on unpack(pack(W)) and the declared numerics,
- * on the task's own inputs; that gates. --against host: plain f32, that informs.
+ * on the task's own inputs; that gates. --against host: plain f32, that informs. Both take inputs that are made up by a
+ * seed where a model has no test data.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,6 +23,8 @@ typedef struct verify_opts {
   char *data, *against, *save;
   double rtol, atol;
   int each_node;
+  long long seed;
+  bool own; /* --data was not given */
 } verify_opts;
 
 typedef struct data_set {
@@ -227,10 +230,32 @@ static tn_status check_set(const verifier *v, const data_set *d) {
   return TN_OK;
 }
 
+/* One set that nobody recorded. */
+static tn_status verify_made(verifier *v) {
+  char name[64];
+  tn_error *err = &v->c->err;
+  if (tn_model_n_inputs(v->model) > MAX_IO) return cli_error(err, TN_E_LIMIT, NULL, "more than %d inputs", MAX_IO);
+  data_set *d = calloc(1, sizeof *d);
+  if (!d) return tni_fail_memory(err, v->o->data);
+  snprintf(name, sizeof name, "made up, seed %lld", v->o->seed);
+  cli_note("'%s' holds no test data: inputs are made up, --seed %lld", v->o->data, v->o->seed);
+  d->name = name;
+  d->n_in = tn_model_n_inputs(v->model);
+  tn_status st = cli_made_inputs(v->model, (uint64_t)v->o->seed, d->in, err);
+  if (st == TN_OK) st = run_set(v, d);
+  finish_set(d);
+  free(d);
+  return st;
+}
+
 static tn_status verify_sets(verifier *v) {
   char **names = calloc(MAX_SETS, sizeof *names);
   uint32_t n = names ? find_sets(v->o->data, names) : 0;
   tn_status st = names && !tni_json_short() ? TN_OK : tni_fail_memory(&v->c->err, v->o->data);
+  if (st == TN_OK && !n && v->o->against && v->o->own) {
+    free(names);
+    return verify_made(v);
+  }
   if (st == TN_OK && !n)
     st = cli_error(&v->c->err, TN_E_INVALID, NULL, "'%s' holds no test_data_set_* folder: --data DIR names one",
                    v->o->data);
@@ -354,10 +379,12 @@ static int verify_model(cli *c, const char *path, const verify_opts *o) {
 
 int cmd_verify(int argc, const char **argv) {
   cli c = {.command = "verify"};
-  verify_opts o = {.rtol = 1e-3, .atol = 1e-4};
+  verify_opts o = {.rtol = 1e-3, .atol = 1e-4, .seed = 1};
   char *own_data = NULL;
   const opt_row own[] = {
-      {"data", 0, OPT_TEXT, &o.data, "DIR", NULL, "folder with test_data_set_*", "the model's"},
+      {"data", 0, OPT_TEXT, &o.data, "DIR", NULL, "folder with test_data_set_*",
+       "the model's; with --against also inputs that are made up"},
+      {"seed", 0, OPT_LONG, &o.seed, "N", "0..", "of inputs that are made up", NULL},
       {"rtol", 0, OPT_REAL, &o.rtol, "R", "0..", "relative tolerance", NULL},
       {"atol", 0, OPT_REAL, &o.atol, "A", "0..", "absolute tolerance", NULL},
       {"against", 0, OPT_TEXT, &o.against, NULL, "reference|host",
@@ -375,6 +402,7 @@ int cmd_verify(int argc, const char **argv) {
                    ? strndup(slash ? c.operand : ".", slash ? (size_t)(slash - c.operand) : 1)
                    : strdup(c.operand);
     o.data = own_data;
+    o.own = true;
   }
   if (!rc && o.save && !o.each_node) rc = cli_usage(&c, "--save belongs to --each-node");
   if (!rc && o.each_node && !o.save) o.save = (char *)"tenon-case";

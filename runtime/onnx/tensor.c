@@ -265,3 +265,18 @@ tn_status tni_read_tensor(tni_import *c, const Onnx__TensorProto *t, const char 
   *origin = from;
   return TN_OK;
 }
+
+bool tni_tensor_aligned(const tni_tensor *t) {
+  uint32_t bits =
+      t->dtype == TN_DT_C64 || t->dtype == TN_DT_C128 ? tni_dtype_bits(t->dtype) / 2 : tni_dtype_bits(t->dtype);
+  uint32_t align = bits < 16 ? 1 : bits / 8;
+  return (uintptr_t)t->data % align == 0;
+}
+
+tn_status tni_tensor_align(tni_tensor *t, tni_arena *arena, tn_error *err) {
+  if (!t->data || tni_tensor_aligned(t)) return TN_OK;
+  void *copy = tni_arena_memdup(arena, t->data, t->bytes, 64);
+  if (!copy) return tni_fail_memory(err, NULL);
+  t->data = copy;
+  return TN_OK;
+}
