@@ -34,6 +34,7 @@ $(for t in $fuzz_targets; do
 done)
 oom|each allocation, mapping and open of each command fails once (bundle: a tenth of them)|runtime include plugins tests/oom
 context-131072|a prompt of 131,072 positions against float64, memory against inspect's|runtime include tests/cli/long_context.py tests/cli/tiny_decoder.py
+conform-seeds|the vendor kit on 100 seeds: the plugins that run here, the example, what new-plugin writes|runtime include plugins examples/vendor-backend
 exports|each export of tests/exports made anew by its exporter, verified|runtime include tests/exports
 LIST
 }
@@ -166,6 +167,27 @@ leg_oom() {
   local sums
   sums=$(awk '/^[0-9]+ failures, / {n += $1; m += $3} END {printf "%d failures, %d mistakes", n, m}' "$out")
   record oom "$(case $sums in *" 0 mistakes") echo equal ;; *) echo DIFFERENT ;; esac)" "$sums"
+}
+
+leg_conform-seeds() {
+  local b=$work/build out=$work/conform-seeds.txt seed so level
+  plain
+  "$root/tests/conform/vendor.sh" "$root" "$b/runtime/cli/tenon" "$work/vendor"
+  [ "$(count conform-seeds seed)" != 0 ] || : >"$out"
+  for seed in $(seq 1 "${SEEDS:-100}"); do
+    noted conform-seeds "seed $seed" && continue
+    for so in "$b"/plugins/*/*.so "$work"/vendor/*.so; do
+      case $so in *skeleton.so) level="--level abi" ;; *opencl*) continue ;; *) level= ;; esac
+      # shellcheck disable=SC2086
+      nice -n 19 "$b/runtime/cli/tenon" conform --seed "$seed" --jobs 2 --patience 8 $level "$so" >"$work/step.txt" 2>&1 || :
+      grep -E '^(FAIL|    again)' "$work/step.txt" >>"$work/conform-seeds-found.txt" || :
+      tail -1 "$work/step.txt" >>"$out"
+    done
+    note conform-seeds "seed $seed"
+  done
+  local sums
+  sums=$(awk '/ cases: / {for (i = 1; i < NF; i++) {if ($(i + 1) ~ /^passed/) p += $i; if ($(i + 1) ~ /^failed/) f += $i}; n++} END {printf "%d runs of the kit, %d cases passed, %d failed", n, p, f}' "$out")
+  record conform-seeds "$(case $sums in *" 0 failed") echo 'no finding' ;; *) echo FOUND ;; esac)" "$sums"
 }
 
 leg_context-131072() {

@@ -9,4 +9,5 @@ void tni_cf_abi_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   tni_cf_abi_entry_cases(l, add, ctx);
   tni_cf_abi_calls_cases(l, add, ctx);
   tni_cf_abi_state_cases(l, add, ctx);
+  tni_cf_abi_lives_cases(l, add, ctx);
 }

@@ -92,6 +92,10 @@ static void check_imports(tni_cf *cf, const void *arg) {
   tni_cf_elf e;
   (void)arg;
   if (!tni_cf_open_file(cf, &e)) return;
+  /* Of C it is atexit; C++ has it for objects of its own, which go when the file is unloaded. */
+  if (tni_cf_has_name(e.imported, e.n_imported, "__cxa_atexit") &&
+      !tni_cf_has_name(e.imported, e.n_imported, "__gxx_personality_v0"))
+    tni_cf_fail(cf, "it calls atexit, which has code run at the process's end (plugin.h, rule 7)");
   for (size_t r = 0; r < sizeof rules / sizeof *rules; r++)
     for (size_t k = 0; k < sizeof rules[r].names / sizeof *rules[r].names && rules[r].names[k]; k++)
       if (tni_cf_has_name(e.imported, e.n_imported, rules[r].names[k]))

@@ -14,6 +14,7 @@ void tni_cf_abi_manifest_cases(const tni_cf_listing *l, tni_cf_add add, void *ct
 void tni_cf_abi_entry_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);    /* entry.c */
 void tni_cf_abi_calls_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);    /* calls.c */
 
+void tni_cf_abi_lives_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx); /* lives.c */
 void tni_cf_abi_state_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx); /* state.c */
 
 /* The plugin's file; false: said why. tni_cf_elf_close. */

@@ -177,6 +177,11 @@ static void thread_state(tni_cf *cf, const void *arg) {
     tni_cf_rig_finish(&rig);
     state_compare(cf, &before, "args_free, unbind, release or destroy");
   }
+  if (!c) { /* it takes nothing, and is asked all the same */
+    (void)tni_cf_rig_claim(&rig, h, tni_cf_graph_find("add"), TN_PHASE_DECODE, &r);
+    state_compare(cf, &before, "claim");
+    tni_cf_rig_finish(&rig);
+  }
   tni_cf_host_close(cf, h);
   state_compare(cf, &before, "close or shutdown");
   free(h);

@@ -239,7 +239,7 @@ static void fill_input(const tni_cf_rig *rig, uint32_t i, tni_cf_rng *r) {
 }
 
 /* Fills the inputs anew and writes them. */
-static bool rig_inputs(tni_cf_rig *rig, tni_cf_rng *r) {
+bool tni_cf_rig_inputs(tni_cf_rig *rig, tni_cf_rng *r) {
   for (uint32_t i = 0; i < rig->b.n_in; i++) {
     fill_input(rig, i, r);
     if (!tni_cf_inst_write(&rig->i, rig->b.in[i], rig->in[i].data, rig->in[i].bytes))
@@ -257,7 +257,7 @@ static bool make_tensors(tni_cf_rig *rig, tni_cf_rng *r) {
     rig->out[i] = tni_cn_tensor(&rig->b, rig->b.out[i], rig->sym, rig->arena);
     if (!rig->out[i].data) return rig_failed(rig, "dims of an output", "");
   }
-  return rig_inputs(rig, r);
+  return tni_cf_rig_inputs(rig, r);
 }
 
 bool tni_cf_rig_prepare(tni_cf_rig *rig, int64_t S, tni_cf_rng *r) {

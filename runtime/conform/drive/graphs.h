@@ -50,6 +50,8 @@ bool tni_cf_rig_claim_made(tni_cf_rig *rig, tni_cf_host *h, uint32_t phase);
 bool tni_cf_rig_prepare(tni_cf_rig *rig, int64_t S, tni_cf_rng *r);
 /* Another set of memory on a's plans, with inputs of its own: a second session. a must outlive it. */
 bool tni_cf_rig_share(tni_cf_rig *rig, const tni_cf_rig *a, tni_cf_rng *r);
+/* Other inputs, written. */
+bool tni_cf_rig_inputs(tni_cf_rig *rig, tni_cf_rng *r);
 /* One run; outputs into rig->out. */
 bool tni_cf_rig_run(tni_cf_rig *rig, uint8_t fill, uint32_t split);
 void tni_cf_rig_finish(tni_cf_rig *rig);

@@ -105,7 +105,9 @@ void tni_cf_generated_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) 
   char name[32];
   bool takes = false;
   for (uint32_t i = 0; i < l->n_claimed; i++) takes = takes || l->claimed[i].verdict == TN_YES;
-  if (!strcmp(l->subject->path, "host") || !takes) return; /* nothing would be judged */
+  const uint32_t device = l->subject->device;
+  const bool offline = device < l->n_devices && l->devices[device].flags & TN_CAPS_OFFLINE;
+  if (!strcmp(l->subject->path, "host") || !takes || offline) return; /* nothing would be judged */
   for (uint32_t i = 0; i < CASES; i++) {
     snprintf(name, sizeof name, "generated/graphs/%u", i);
     add(ctx, &(tni_cf_case){.name = name,

@@ -193,6 +193,48 @@ static bool same_outputs(const tni_cf_rig *a, const tni_cf_rig *b) {
   return true;
 }
 
+typedef struct life_runner {
+  tni_cf_rig *rig;
+  int rounds, failed;
+  bool differs;
+  void *want[TNI_CN_MAX_OUT];
+} life_runner;
+
+static void *run_many(void *arg) {
+  life_runner *t = arg;
+  for (int i = 0; i < t->rounds && !t->failed && !t->differs; i++) {
+    t->failed = !tni_cf_rig_run(t->rig, (uint8_t)(17 * i), (uint32_t)i % 2 ? TNI_CF_EVEN : TNI_CF_INLINE);
+    for (uint32_t k = 0; k < t->rig->b.n_out && !t->failed; k++)
+      t->differs |= memcmp(t->want[k], t->rig->out[k].data, t->rig->out[k].bytes) != 0;
+  }
+  return NULL;
+}
+
+static bool keep_outputs(tni_cf *cf, life_runner *t) {
+  for (uint32_t k = 0; k < t->rig->b.n_out; k++)
+    if (!(t->want[k] = tni_arena_memdup(cf->arena, t->rig->out[k].data, t->rig->out[k].bytes, 64))) return false;
+  return true;
+}
+
+/* Runs of two devices, on two threads, again and again: each gives what it gives alone. */
+static void both_at_once(tni_cf *cf, tni_cf_rig *rig) {
+  life_runner w[2] = {{.rig = &rig[0], .rounds = 40}, {.rig = &rig[1], .rounds = 40}};
+  pthread_t t[2];
+  int started = 0;
+  tni_cf_rng r = tni_cf_rng_of(cf, 9);
+  for (int i = 0; i < 2; i++) /* other inputs each */
+    if (!tni_cf_rig_inputs(&rig[i], &r) || !tni_cf_rig_run(&rig[i], 0x5b, TNI_CF_INLINE) || !keep_outputs(cf, &w[i])) {
+      tni_cf_fail(cf, "%s", rig[i].why);
+      return;
+    }
+  while (started < 2 && pthread_create(&t[started], NULL, run_many, &w[started]) == 0) started++;
+  for (int i = 0; i < started; i++) pthread_join(t[i], NULL);
+  for (int i = 0; i < 2; i++)
+    if (w[i].failed || w[i].differs)
+      tni_cf_fail(cf, "runs on two devices at once: device %d %s: what a run needs may not be a global", i,
+                  w[i].failed ? rig[i].why : "gives other bits than alone");
+}
+
 /* Two hosts in one process: nothing of the one may be the other's. */
 static void two_hosts(tni_cf *cf, const void *arg) {
   const tni_cf_claimed *c = subject_of(cf->listing);
@@ -224,6 +266,7 @@ static void two_hosts(tni_cf *cf, const void *arg) {
     const bool ok = tni_cf_rig_run(&rig[0], 1, TNI_CF_INLINE) && tni_cf_rig_run(&rig[1], 2, TNI_CF_INLINE);
     if (!ok) tni_cf_fail(cf, "%s%s", rig[0].why, rig[1].why);
     if (ok && !same_outputs(&rig[0], &rig[1])) tni_cf_fail(cf, "the two compute different results");
+    if (ok && cf->verdict == TNI_CF_PASS) both_at_once(cf, rig);
   }
   if (open[0]) tni_cf_rig_finish(&rig[0]), tni_cf_host_close(cf, &h[0]);
   if (open[1]) {
@@ -233,29 +276,6 @@ static void two_hosts(tni_cf *cf, const void *arg) {
     tni_cf_host_close(cf, &h[1]);
   }
   free(h);
-}
-
-typedef struct life_runner {
-  tni_cf_rig *rig;
-  int rounds, failed;
-  bool differs;
-  void *want[TNI_CN_MAX_OUT];
-} life_runner;
-
-static void *run_many(void *arg) {
-  life_runner *t = arg;
-  for (int i = 0; i < t->rounds && !t->failed && !t->differs; i++) {
-    t->failed = !tni_cf_rig_run(t->rig, (uint8_t)(17 * i), (uint32_t)i % 2 ? TNI_CF_EVEN : TNI_CF_INLINE);
-    for (uint32_t k = 0; k < t->rig->b.n_out && !t->failed; k++)
-      t->differs |= memcmp(t->want[k], t->rig->out[k].data, t->rig->out[k].bytes) != 0;
-  }
-  return NULL;
-}
-
-static bool keep_outputs(tni_cf *cf, life_runner *t) {
-  for (uint32_t k = 0; k < t->rig->b.n_out; k++)
-    if (!(t->want[k] = tni_arena_memdup(cf->arena, t->rig->out[k].data, t->rig->out[k].bytes, 64))) return false;
-  return true;
 }
 
 /* Sessions share programs and plans: args of one program run on two threads at once, with other inputs each; what they

@@ -11,8 +11,9 @@
 #include "runtime/conform/numbers/num.h"
 
 enum { MAX_PARAM_SETS = 8, GUARD = 64 };
-/* A pattern of weights more: row n is 2^-(n % 16) times as large as the first. */
-enum { ROWS_OF_SIZES = TNI_CN_PATTERNS };
+/* Patterns of weights more: row n is 2^-(n % 16) times as large as the first; or all are 2^-12
+ * times as large as usual. */
+enum { ROWS_OF_SIZES = TNI_CN_PATTERNS, ALL_SMALL };
 
 /* One set of params of a format, under test. */
 typedef struct subject {
@@ -327,8 +328,9 @@ static void one_trip(subject *s, int64_t N, int64_t K, int pattern, double *wors
   float *w = malloc((size_t)(N * K) * sizeof *w);
   tni_cf_rng r = tni_cf_rng_of(s->cf, (uint64_t)(N * 4099 + K * 17 + pattern));
   if (!w) return;
-  tni_cn_fill(w, (size_t)(N * K), pattern == ROWS_OF_SIZES ? TNI_CN_NORMAL : pattern, 32, 1e4, &r);
-  for (int64_t i = 0; pattern == ROWS_OF_SIZES && i < N * K; i++) w[i] = ldexpf(w[i], -(int)(i / K % 16));
+  tni_cn_fill(w, (size_t)(N * K), pattern >= ROWS_OF_SIZES ? TNI_CN_NORMAL : pattern, 32, 1e4, &r);
+  for (int64_t i = 0; pattern >= ROWS_OF_SIZES && i < N * K; i++)
+    w[i] = ldexpf(w[i], pattern == ALL_SMALL ? -12 : -(int)(i / K % 16));
   uint64_t bytes = 0;
   uint8_t *p = blob_pack(s, w, N, K, UNITS, 0xff, &bytes);
   tn_blob b = p ? blob_of(s, p, bytes, N, K) : (tn_blob){0};
@@ -346,8 +348,9 @@ static void one_trip(subject *s, int64_t N, int64_t K, int pattern, double *wors
     tni_cf_fail(s->cf,
                 "%s [%lld,%lld] %s: %lld weights are off by more than w_err %g of their group's largest; first "
                 "[%lld,%lld]: %.9g instead of %.9g",
-                s->text, (long long)N, (long long)K, tni_cn_pattern(pattern), (long long)bad, (double)s->f->w_err,
-                (long long)(first / K), (long long)(first % K), (double)u[first], (double)w[first]);
+                s->text, (long long)N, (long long)K, pattern >= ROWS_OF_SIZES ? "sizes" : tni_cn_pattern(pattern),
+                (long long)bad, (double)s->f->w_err, (long long)(first / K), (long long)(first % K), (double)u[first],
+                (double)w[first]);
   free(t.top);
   free(u);
   free(p);
@@ -358,8 +361,9 @@ static void one_trip(subject *s, int64_t N, int64_t K, int pattern, double *wors
 static void round_trip(subject *s) {
   static const int64_t dims[][2] = {{1, 1},    {1, 3},    {3, 32},   {17, 31},  {33, 129},
                                     {16, 256}, {48, 320}, {5, 1000}, {130, 65}, {64, 64}};
-  static const int patterns[] = {TNI_CN_NORMAL,   TNI_CN_ZERO,     TNI_CN_MAX,  TNI_CN_ALTERNATING, TNI_CN_OUTLIER,
-                                 TNI_CN_ONE_SIGN, TNI_CN_NEG_ZERO, TNI_CN_TIES, TNI_CN_EQUAL,       ROWS_OF_SIZES};
+  static const int patterns[] = {TNI_CN_NORMAL,  TNI_CN_ZERO,     TNI_CN_MAX,      TNI_CN_ALTERNATING,
+                                 TNI_CN_OUTLIER, TNI_CN_ONE_SIGN, TNI_CN_NEG_ZERO, TNI_CN_TIES,
+                                 TNI_CN_EQUAL,   ROWS_OF_SIZES,   ALL_SMALL};
   double worst = 0;
   for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
     for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++)
