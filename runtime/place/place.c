@@ -103,6 +103,20 @@ static bool ids_of(const tni_graph *g, const char *const *names, uint32_t n, tn_
   return true;
 }
 
+/* Who reads what nobody makes any more goes with it, down to the outputs of the form: products and operators of a
+ * trial, and what cuts a product into parts. Nodes stand in their order. */
+static void let_die(tni_graph *g, const tn_id *out, uint32_t n_out) {
+  for (tn_id i = 0; i < g->n_nodes; i++) {
+    tni_node *n = g->nodes[i];
+    for (uint32_t k = 0; k < n->pub.n_in && !n->dead; k++) {
+      const tn_id v = n->pub.in[k], by = v == TN_NONE ? TN_NONE : g->values[v]->pub.producer;
+      bool again = by >= g->n_nodes || !g->nodes[by]->dead;
+      for (uint32_t o = 0; o < n_out && !again; o++) again = out[o] == v;
+      n->dead = !again;
+    }
+  }
+}
+
 /* What makes the form's outputs now dies, and the form makes them again. */
 static tn_status put_back(placing *p, candidate *c, const form *f) {
   tni_graph *g = p->m->graph;
@@ -115,6 +129,7 @@ static tn_status put_back(placing *p, candidate *c, const form *f) {
     const tn_id by = out[o] == TN_NONE ? TN_NONE : g->values[out[o]]->pub.producer;
     if (by < g->n_nodes) g->nodes[by]->dead = true;
   }
+  let_die(g, out, n->pub.n_out);
   c->parts = (tni_unfused){.n_ops = 0};
   return tni_graph_add_node(g, n->pub.name, n->pub.domain, n->type, n->version, in, n->pub.n_in, out, n->pub.n_out,
                             n->raw, n->n_raw, NULL, p->err);

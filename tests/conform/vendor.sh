@@ -3,7 +3,7 @@
 # vendor.sh ROOT TENON DIR [WORKER]: compiles examples/vendor-backend and what `tenon new-plugin` writes into DIR, as a vendor does:
 # one file each, public headers alone. With WORKER it also asks the vendor kit of both, in its quick depth.
 set -eu
-root=$1 tenon=$2 dir=$3 worker=${4:-}
+root=$1 tenon=$(realpath "$2") dir=$3 worker=${4:+$(realpath "$4")}
 machine=$(uname -m)
 [ "$machine" != x86_64 ] || machine=x86-64
 rm -rf "$dir"

@@ -169,6 +169,9 @@ uint64_t tni_cf_host_bytes(const tni_cf_host *h) {
 
 void tni_cf_host_close(tni_cf *cf, tni_cf_host *h) {
   if (h->device && tni_cf_observed(h->device)) tni_cf_fail(cf, "%s", tni_cf_observed(h->device));
+  if (tni_cf_call_changed_mode())
+    tni_cf_fail(cf, "'%s' leaves its thread in another floating-point mode: it comes back unchanged (plugin.h, rule 7)",
+                tni_cf_call_changed_mode());
   tni_cf_stop(cf, &h->p);
   tni_cf_observe_end(h->device);
   h->device = NULL;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "runtime/conform/observe/observe.h"
 #include "runtime/host/host.h"
 #include "runtime/plugin/plugin.h"
 
@@ -173,7 +174,9 @@ tn_status tni_cf_plugin_enter(tni_cf_plugin *p) {
   tn_error e;
   tni_error_init(&e);
   tn_plugin *plugin = NULL;
+  const char *before = tni_cf_call_begin("entry");
   tn_status raw = p->entry(&p->host.pub, &p->neg, &plugin);
+  tni_cf_call_over(before);
   p->neg.message[sizeof p->neg.message - 1] = '\0';
   snprintf(e.message, sizeof e.message, "%s", p->neg.message);
   tn_status st = load_said(p, "entry", raw, &e);
@@ -220,7 +223,10 @@ tn_status tni_cf_plugin_enumerate(tni_cf_plugin *p) {
   tni_error_init(&e);
   p->n_caps = 0;
   uint32_t n = 0;
-  tn_status st = load_said(p, "enumerate", p->plugin->enumerate(p->plugin, TNI_CF_MAX_DEVICES, p->caps, &n, &e), &e);
+  const char *before = tni_cf_call_begin("enumerate");
+  const tn_status raw = p->plugin->enumerate(p->plugin, TNI_CF_MAX_DEVICES, p->caps, &n, &e);
+  tni_cf_call_over(before);
+  tn_status st = load_said(p, "enumerate", raw, &e);
   if (st != TN_OK) return st;
   if (n == 0) tni_error_copy(&p->err, &e);
   if (n > TNI_CF_MAX_DEVICES)
@@ -239,18 +245,29 @@ tn_status tni_cf_plugin_open(tni_cf_plugin *p, uint32_t index) {
   tn_error e;
   tn_device *d = NULL;
   tni_error_init(&e);
-  tn_status st = load_said(p, "open", p->plugin->open(p->plugin, index, &d, &e), &e);
+  const char *before = tni_cf_call_begin("open");
+  const tn_status raw = p->plugin->open(p->plugin, index, &d, &e);
+  tni_cf_call_over(before);
+  tn_status st = load_said(p, "open", raw, &e);
   if (st == TN_OK && !d) st = tni_fail(&p->err, TN_E_INTERNAL, "open", "said OK and gave no device");
   if (st == TN_OK) st = tni_check_device(d, &p->err);
   if (st == TN_OK) p->device = d;
   return st;
 }
 
-void tni_cf_plugin_finish(tni_cf_plugin *p) {
+static void plugin_end(tni_cf_plugin *p) {
+  const char *before = tni_cf_call_begin("close");
   if (p->device) p->plugin->close(p->device);
+  tni_cf_call_over(before);
+  before = tni_cf_call_begin("shutdown");
   if (p->plugin) p->plugin->shutdown(p->plugin);
+  tni_cf_call_over(before);
   p->device = NULL;
   p->plugin = NULL;
+}
+
+void tni_cf_plugin_finish(tni_cf_plugin *p) {
+  plugin_end(p);
   tni_services_destroy(p->host.services);
   p->host.services = NULL;
 }
@@ -277,10 +294,7 @@ bool tni_cf_start(tni_cf *cf, tni_cf_plugin *p) {
 }
 
 void tni_cf_stop(tni_cf *cf, tni_cf_plugin *p) {
-  if (p->device) p->plugin->close(p->device);
-  p->device = NULL;
-  if (p->plugin) p->plugin->shutdown(p->plugin);
-  p->plugin = NULL;
+  plugin_end(p);
   const long long left = atomic_load(&p->host.live);
   if (left) tni_cf_fail(cf, "after shutdown %lld blocks of the host's memory were not given back", left);
   tni_cf_plugin_finish(p);

@@ -10,13 +10,30 @@
 #include <unistd.h>
 
 #include "runtime/conform/observe/observe.h"
+#include "runtime/plugin/plugin.h"
 
 static _Atomic(const char *) under_way;
 static int report_fd = -1;
 
+/* The floating-point mode of the thread when its call began, and the first call that left another. */
+static _Thread_local uint64_t mode_before;
+static _Atomic(const char *) mode_changed;
+
 const char *tni_cf_call_now(void) { return atomic_load(&under_way); }
-const char *tni_cf_call_begin(const char *call) { return atomic_exchange(&under_way, call); }
-void tni_cf_call_over(const char *before) { atomic_store(&under_way, before); }
+
+const char *tni_cf_call_begin(const char *call) {
+  mode_before = tni_fpmode_get();
+  return atomic_exchange(&under_way, call);
+}
+
+void tni_cf_call_over(const char *before) {
+  const char *call = atomic_exchange(&under_way, before), *none = NULL;
+  if (tni_fpmode_get() == mode_before) return;
+  tni_fpmode_put(mode_before);
+  (void)atomic_compare_exchange_strong(&mode_changed, &none, call ? call : "a call");
+}
+
+const char *tni_cf_call_changed_mode(void) { return atomic_load(&mode_changed); }
 
 /* Only what a handler may do: the pieces are literals. */
 static void finding_put(const char *const *pieces) {

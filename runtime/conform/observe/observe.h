@@ -22,6 +22,8 @@ void tni_cf_observe_end(tn_device *layer);
 
 /* The call into the plugin that began last and is not over, as "bind"; NULL: none. Any thread, signal handlers too. */
 const char *tni_cf_call_now(void);
+/* The first call that left its thread in another floating-point mode (it was put back), or NULL. */
+const char *tni_cf_call_changed_mode(void);
 /* Notes a call that no layer hands on (entry, open, close); what it gives goes to tni_cf_call_over. */
 const char *tni_cf_call_begin(const char *call);
 void tni_cf_call_over(const char *before);
