@@ -7,7 +7,7 @@
 #include "tests/faults/planted/plants.h"
 
 #define MANIFEST(version, ops)                                                                       \
-  "name: " PLANT_NAME "\nversion: " version "\nabi: {min: \"1.0\", max: \"1.0\"}\narch: " PLANT_ARCH \
+  "name: " PLANT_NAME "\nversion: " version "\nabi: {min: \"1.0\", max: \"1.1\"}\narch: " PLANT_ARCH \
   "\nlicense: Apache-2.0\nops: [" ops "]\n"
 
 #if PLANT_NOTE_IS == 1
