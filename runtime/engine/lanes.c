@@ -48,13 +48,20 @@ static tni_record *reverse_records(tni_record *r) {
   return out;
 }
 
+/* Nothing came back in time: calls that follow are not to wait for it. */
+static void give_up(const tni_dev *d) {
+  tn_device *dev = d->device;
+  tni_devlock_lose(d->lock);
+  if (TN_HAS(dev, tn_device, abandon) && dev->abandon && tni_devlock_abandon(d->lock)) dev->abandon(dev);
+}
+
 static tn_status lost_lane(tni_lanes *l, int64_t timeout_ns, tn_error *err) {
   const tni_record *r = l->records;
   while (!r->in_flight || r->kind == TNI_REC_CPU) r++; /* CPU tasks come back: something else is in flight */
   const tni_lane *lane = &l->lane[r->lane];
   const char *what = r->kind == TNI_REC_ITEM ? l->exec->tasks[r->task].label : "a submit";
   l->lost = l->s->lost = true;
-  if (lane->dev) tni_devlock_lose(lane->dev->lock);
+  if (lane->dev) give_up(lane->dev);
   return tni_fail(err, TN_E_DEVICE_LOST, lane->track, "%s did not complete '%s' within %lld ms: the device is lost",
                   lane->track, what, (long long)(timeout_ns / 1000000));
 }

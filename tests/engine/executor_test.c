@@ -213,7 +213,8 @@ static void test_fences(void) {
     float got[ROWS * K];
     int items, submits, together, waits = -1;
     rig r;
-    snprintf(options, sizeof options, "completion: %s, engines: 2, fences: true, delay_us: 3000, count: true", modes[m]);
+    snprintf(options, sizeof options, "completion: %s, engines: 2, fences: true, delay_us: 3000, count: true",
+             modes[m]);
     CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile(options, "")), TN_OK);
     CU_ASSERT_EQUAL_FATAL(rig_load(&r, chain(N), 0), TN_OK);
     CU_ASSERT_EQUAL(run(&r, got), TN_OK);
@@ -274,6 +275,32 @@ static void test_never(void) {
   rig_finish(&r);
   CU_ASSERT_EQUAL(run(&other, got), TN_OK);
   rig_finish(&other);
+}
+
+/* Items that never end, and args_free that waits for them: the host says that it has given up, and comes to its end. */
+static void test_hang(void) {
+  float got[ROWS * K];
+  rig r;
+  CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile("completion: hang", "timeout_ms: 50\nrequire: [fake-engine]\n")), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(rig_load(&r, chain(5), 0), TN_OK);
+  for (int i = 0; i < 2; i++) CU_ASSERT_EQUAL(run(&r, got), TN_E_DEVICE_LOST);
+  rig_finish(&r);
+}
+
+static void test_priority(void) {
+  static const char *const names[] = {"normal", "low", "high"};
+  for (int want = 0; want < 3; want++)
+    for (int said = 0; said < 3; said++) {
+      char options[64], more[64];
+      float got[ROWS * K];
+      rig r;
+      snprintf(options, sizeof options, "completion: thread, priority: %d", want);
+      snprintf(more, sizeof more, "priority: %s\nrequire: [fake-engine]\n", names[said]);
+      CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile(options, more)), TN_OK);
+      CU_ASSERT_EQUAL_FATAL(rig_load(&r, chain(5), 0), TN_OK);
+      CU_ASSERT_EQUAL(run(&r, got), want == said ? TN_OK : TN_E_INVALID);
+      rig_finish(&r);
+    }
 }
 
 /* Lost at every item in turn. Where the profile requires it: its own words, and the session and the device come down
@@ -460,8 +487,8 @@ static void test_cancel_items(void) {
   int items, submits, together;
   pthread_t thread;
   rig r;
-  CU_ASSERT_EQUAL_FATAL(
-      rig_init(&r, profile("completion: thread, delay_us: 1000000, cancels: true, count: true", "")), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile("completion: thread, delay_us: 1000000, cancels: true, count: true", "")),
+                        TN_OK);
   CU_ASSERT_EQUAL_FATAL(rig_load(&r, chain(N), 0), TN_OK);
   canceller c = {r.s, 100000000};
   CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, cancel_later, &c), 0);
@@ -492,6 +519,8 @@ void suite_executor(void) {
   CU_add_test(s, "fences between engines", test_fences);
   CU_add_test(s, "fences, in any order and lost anywhere", test_fences_anywhere);
   CU_add_test(s, "an engine that never answers", test_never);
+  CU_add_test(s, "an engine that hangs, and args_free with it", test_hang);
+  CU_add_test(s, "the profile's priority", test_priority);
   CU_add_test(s, "lost at any item", test_lost_anywhere);
   CU_add_test(s, "virtual time", test_virtual);
   CU_add_test(s, "cancel", test_cancel);

@@ -132,4 +132,5 @@ void demo_on_task(void *user, const tn_trace_event *e) {
   s->named += strncmp(e->name, "int8 ", 5) == 0;
   s->ordered = s->ordered && e->start >= s->end && e->end > e->start;
   s->end = e->end;
+  s->bytes += e->bytes;
 }

@@ -41,6 +41,7 @@ typedef struct demo_seen {
   uint32_t npu, virtual_clock, named;
   int64_t end;
   bool ordered;
+  uint64_t bytes; /* of what the tasks touch */
 } demo_seen;
 void demo_on_task(void *user, const tn_trace_event *e);
 

@@ -62,11 +62,13 @@ static void no_empty_chunk(void) {
 static void lengths(void) {
   static const struct {
     size_t n;
-    uint32_t steps; /* of 64, 128, 192 or 256 rows */
-  } prompts[] = {{2, 1}, {64, 1}, {100, 1}, {130, 1}, {256, 1}, {300, 2}, {513, 3}, {PROMPT, 4}};
+    uint32_t steps, rows; /* in pieces of 64, 128, 192 or 256 rows */
+  } prompts[] = {{64, 1, 64},   {128, 1, 128}, {2, 1, 64},    {100, 1, 128},    {130, 1, 192},
+                 {256, 1, 256}, {300, 2, 320}, {513, 3, 576}, {PROMPT, 4, 1024}};
   int32_t ids[PROMPT];
   size_t vocab;
   uint32_t each = 0;
+  double first = 0, row = 0; /* bytes of a piece but for its rows, and of a row */
   demo one, many;
   demo_ids(ids, PROMPT, 6);
   CU_ASSERT_EQUAL_FATAL(demo_open(&one, demo_profile("chunk: 64", ""), 0, 0), TN_OK);
@@ -79,7 +81,10 @@ static void lengths(void) {
     tn_chat_trace(many.chat, NULL, NULL);
     CU_ASSERT(demo_distance(want, got, prompts[i].n * vocab) <= 1e-5);
     if (!i) each = s.npu;
+    if (!i) first = (double)s.bytes;
+    if (i == 1) row = ((double)s.bytes - first) / 64, first -= 64 * row;
     CU_ASSERT(each && s.npu == prompts[i].steps * each);
+    if (i) CU_ASSERT(row > 0 && (double)s.bytes == prompts[i].steps * first + prompts[i].rows * row);
     free(want);
     free(got);
   }

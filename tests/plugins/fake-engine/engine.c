@@ -123,6 +123,8 @@ static void wait_for(const fake_lane *l, const tn_item *it) {
   }
 }
 
+void fake_abandon(tn_device *pub) { atomic_store(&((fake_device *)pub)->abandoned, 1); }
+
 /* The items that the engine has now. One alone is not told from the others: it ends with them. */
 void fake_cancel(tn_device *pub, uint32_t engine, tn_ticket *ticket) {
   fake_lane *l = &((fake_device *)pub)->lanes[engine - 1];
@@ -162,6 +164,10 @@ static void execute(fake_lane *l, const tn_item *it, int64_t queued) {
   tn_status st;
   const int64_t index = l->begun++;
   wait_for(l, it);
+  if (p->mode == FAKE_HANG) {
+    while (!atomic_load(&d->abandoned)) nap(1000);
+    return;
+  }
   const int now = atomic_fetch_add(&d->computing, 1) + 1;
   if (now > atomic_load(&d->together)) atomic_store(&d->together, now);
   delay(l, index);
@@ -286,7 +292,12 @@ void fake_engine_forget(fake_device *d) {
   }
 }
 
-static tn_status check_item(const tn_item *it, tn_error *err) {
+static tn_status check_item(const fake_device *d, const tn_item *it, tn_error *err) {
+  if (d->plugin->priority && it->deadline <= d->host->now(d->host->ctx))
+    return fake_fail(err, TN_E_INVALID, "an item whose deadline is over");
+  if (it->priority != d->plugin->priority)
+    return fake_fail(err, TN_E_INVALID, "an item of priority %u, not %lld", it->priority,
+                     (long long)d->plugin->priority);
   if (!it->ticket) return fake_fail(err, TN_E_INVALID, "an item has no ticket");
   if (it->plan ? !it->args || it->args->plan != it->plan : !it->src || !it->dst)
     return fake_fail(err, TN_E_INVALID, "an item is neither a plan with its args nor a copy");
@@ -302,7 +313,7 @@ tn_status fake_submit(tn_device *pub, uint32_t engine, const tn_item *const *ite
   if (p->mode == FAKE_BLOCKING && !run) return fake_fail(err, TN_E_INVALID, "a BLOCKING engine was lent no tn_run");
   if (n > FAKE_QUEUE) return fake_fail(err, TN_E_LIMIT, "%u items, at most %d", n, FAKE_QUEUE);
   for (uint32_t i = 0; i < n; i++) {
-    tn_status st = check_item(items[i], err);
+    tn_status st = check_item(d, items[i], err);
     if (st != TN_OK) return st;
   }
   fake_lane *l = &d->lanes[engine - 1];

@@ -12,7 +12,7 @@
 #include <tenon/plugin.h>
 
 enum { FAKE_QUEUE = 64, FAKE_KEY = 0x5a, FAKE_SUB_ALIGN = 128 };
-enum { FAKE_BLOCKING, FAKE_THREAD, FAKE_INLINE, FAKE_MAP, FAKE_TWICE, FAKE_NEVER, FAKE_WRONG, FAKE_STALE };
+enum { FAKE_BLOCKING, FAKE_THREAD, FAKE_INLINE, FAKE_MAP, FAKE_TWICE, FAKE_NEVER, FAKE_WRONG, FAKE_STALE, FAKE_HANG };
 enum { FAKE_SEEN = 64 };
 enum { FAKE_ENGINES = 2 };
 
@@ -22,7 +22,7 @@ typedef struct fake_plugin {
   const tn_engine *engines[FAKE_ENGINES];
   tn_clock clock;
   int mode;
-  int64_t delay_us, fail_after, chunk, n_engines, count, virtual_clock, fences, cancels;
+  int64_t priority, delay_us, fail_after, chunk, n_engines, count, virtual_clock, fences, cancels;
 } fake_plugin;
 
 /* One engine. */
@@ -50,9 +50,10 @@ typedef struct fake_device {
   fake_plugin *plugin;
   const tn_host *host;
   fake_lane lanes[FAKE_ENGINES];
-  pthread_mutex_t memory;                /* of the mappings */
-  atomic_llong items, submits, together, waits; /* done so far; most that computed at once; fences that were waited for */
-  atomic_int computing;
+  pthread_mutex_t memory; /* of the mappings */
+  atomic_llong items, submits, together,
+      waits; /* done so far; most that computed at once; fences that were waited for */
+  atomic_int computing, abandoned;
 } fake_device;
 
 /* A range of a buffer that the host has; disjoint ones may be mapped at once. */
@@ -149,6 +150,7 @@ void fake_engine_stop(fake_device *d);
 void fake_engine_drain(fake_device *d);
 /* Before what items name is freed: they are computed, though nobody was told (mode never). */
 void fake_engine_forget(fake_device *d);
+void fake_abandon(tn_device *d);
 void fake_cancel(tn_device *d, uint32_t engine, tn_ticket *ticket);
 tn_status fake_submit(tn_device *d, uint32_t engine, const tn_item *const *items, uint32_t n, tn_run *run,
                       tn_error *err);

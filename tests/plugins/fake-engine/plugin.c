@@ -23,7 +23,7 @@ static const tn_option completion = {.h = TN_HDR(tn_option),
                                      .help = "who calls done",
                                      .dflt = "blocking",
                                      .type = TN_OPT_STRING,
-                                     .choices = "blocking|thread|inline|map|twice|never|wrong|stale"};
+                                     .choices = "blocking|thread|inline|map|twice|never|wrong|stale|hang"};
 static const tn_option delay = {.h = TN_HDR(tn_option),
                                 .key = "delay_us",
                                 .help = "sleep before each item",
@@ -67,16 +67,21 @@ static const tn_option fences = {.h = TN_HDR(tn_option),
                                  .help = "items wait for fences in memory and signal them",
                                  .dflt = "false",
                                  .type = TN_OPT_BOOL};
-static const tn_option cancels = {.h = TN_HDR(tn_option),
-                                  .key = "cancels",
-                                  .help = "items can be cancelled",
-                                  .dflt = "false",
-                                  .type = TN_OPT_BOOL};
-static const tn_option *const options[] = {&completion, &delay,         &fail_after, &chunk,  &engines,
-                                           &count,      &virtual_clock, &fences,     &cancels};
+static const tn_option cancels = {
+    .h = TN_HDR(tn_option), .key = "cancels", .help = "items can be cancelled", .dflt = "false", .type = TN_OPT_BOOL};
+static const tn_option priority = {.h = TN_HDR(tn_option),
+                                   .key = "priority",
+                                   .help = "what items must have: 0 normal, 1 low, 2 high",
+                                   .dflt = "0",
+                                   .lo = 0,
+                                   .hi = 2,
+                                   .type = TN_OPT_INT};
+static const tn_option *const options[] = {&priority, &completion, &delay,         &fail_after, &chunk,
+                                           &engines,  &count,      &virtual_clock, &fences,     &cancels};
 
 static tn_status read_options(fake_plugin *p, const tn_host *h, tn_error *err) {
-  static const char *const modes[] = {"blocking", "thread", "inline", "map", "twice", "never", "wrong", "stale"};
+  static const char *const modes[] = {"blocking", "thread", "inline", "map", "twice",
+                                      "never",    "wrong",  "stale",  "hang"};
   const char *text;
   if (h->option(h->ctx, "completion", TN_OPT_STRING, &text) != TN_OK ||
       h->option(h->ctx, "delay_us", TN_OPT_INT, &p->delay_us) != TN_OK ||
@@ -85,11 +90,12 @@ static tn_status read_options(fake_plugin *p, const tn_host *h, tn_error *err) {
       h->option(h->ctx, "engines", TN_OPT_INT, &p->n_engines) != TN_OK ||
       h->option(h->ctx, "count", TN_OPT_BOOL, &p->count) != TN_OK ||
       h->option(h->ctx, "virtual", TN_OPT_BOOL, &p->virtual_clock) != TN_OK ||
+      h->option(h->ctx, "priority", TN_OPT_INT, &p->priority) != TN_OK ||
       h->option(h->ctx, "cancels", TN_OPT_BOOL, &p->cancels) != TN_OK ||
       h->option(h->ctx, "fences", TN_OPT_BOOL, &p->fences) != TN_OK)
     return fake_fail(err, TN_E_INTERNAL, "the host lost an option");
   p->mode = 0;
-  while (p->mode < FAKE_STALE && strcmp(text, modes[p->mode]) != 0) p->mode++;
+  while (p->mode < FAKE_HANG && strcmp(text, modes[p->mode]) != 0) p->mode++;
   return TN_OK;
 }
 
@@ -144,6 +150,7 @@ static tn_status open_fake(tn_plugin *pub, uint32_t index, tn_device **out, tn_e
   fill_device(&d->pub);
   d->plugin = &p->own;
   d->pub.cancel = p->own.cancels ? fake_cancel : NULL;
+  d->pub.abandon = fake_abandon;
   d->host = p->host;
   if (fake_engine_start(d) != TN_OK) {
     p->host->free(p->host->ctx, d);
@@ -158,8 +165,8 @@ static void close_fake(tn_device *pub) {
   fake_engine_stop(d);
   char line[160];
   snprintf(line, sizeof line, "counted %lld items in %lld submits, at most %lld at once, %lld waits",
-           (long long)atomic_load(&d->items), (long long)atomic_load(&d->submits),
-           (long long)atomic_load(&d->together), (long long)atomic_load(&d->waits));
+           (long long)atomic_load(&d->items), (long long)atomic_load(&d->submits), (long long)atomic_load(&d->together),
+           (long long)atomic_load(&d->waits));
   if (d->plugin->count) d->host->log(d->host->ctx, TN_LOG_WARN, line);
   d->host->free(d->host->ctx, d);
 }
