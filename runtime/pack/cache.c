@@ -3,7 +3,8 @@
  * The cache folder: names, the writers' lock, files of killed writers, and eviction.
  *
  * MODEL-DEVICE-HASH.tnpack            a packed file
- * MODEL-DEVICE-HASH.tnpack.lock       empty; flock'ed by whoever writes that file; never removed (that would race)
+ * MODEL-DEVICE-HASH.tnpack.lock       empty; flock'ed by whoever writes that file, who touches it as the work goes on;
+ * never removed (that would race)
  * MODEL-DEVICE-HASH.tnpack.tmp.PID.TIME  being written; flock'ed by its writer, so that one whose lock is free is a
  * leftover
  */
@@ -23,7 +24,7 @@
 #include "runtime/base/base.h"
 #include "runtime/pack/internal.h"
 
-enum { NAME_MAX_PART = 64, LOCK_POLL_MS = 20, LOCK_WAIT_S = 600, YOUNG_S = 60 };
+enum { NAME_MAX_PART = 64, LOCK_POLL_MS = 20, STALL_S = 60, YOUNG_S = 60, SIGN_NS = 1000000000 };
 
 static void clean_name(const char *from, char *to) {
   size_t n = 0;
@@ -66,18 +67,47 @@ static char *suffixed_path(const tni_pack_store *s, const char *suffix) {
   return p;
 }
 
+/* Seconds that a holder that works may go without a sign of it. */
+static int64_t patience(const tni_pack_store *s) { return (s->o->stall_s ? s->o->stall_s : STALL_S) * INT64_C(1000000000); }
+
+/* When the lock was last touched, as the file system says it: only compared. */
+static int64_t last_sign(int fd) {
+  struct stat st;
+  return fstat(fd, &st) == 0 ? (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec : 0;
+}
+
+void tni_pk_sign(tni_pack_store *s) {
+  const int64_t now = tni_now_ns();
+  if (s->lock < 0 || now - s->signed_at < SIGN_NS) return;
+  s->signed_at = now;
+  (void)futimens(s->lock, NULL);
+}
+
+/* A holder that was stopped, or hangs, gives no sign: others go on without the lock. */
 int tni_pk_lock(const tni_pack_store *s, tn_status *st) {
   const struct timespec nap = {.tv_nsec = LOCK_POLL_MS * 1000000L};
   char *path = suffixed_path(s, ".lock");
   int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
   free(path);
   *st = TN_OK;
+  int64_t sign = 0, since = tni_now_ns();
   for (int i = 0; fd >= 0; i++) {
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+    const bool mine = flock(fd, LOCK_EX | LOCK_NB) == 0, busy = !mine && (errno == EWOULDBLOCK || errno == EINTR);
+    if (mine) {
+      (void)futimens(fd, NULL);
+      return fd;
+    }
     if (tni_pk_cancelled(s)) *st = TN_E_CANCELLED;
-    bool busy = errno == EWOULDBLOCK || errno == EINTR;
-    if (!busy || *st != TN_OK || i > LOCK_WAIT_S * 1000 / LOCK_POLL_MS) break;
-    if (i == 0) tni_log_line(s->o->log, TN_LOG_INFO, "another process writes '%s': waiting", s->path);
+    if (!busy || *st != TN_OK) break;
+    const int64_t now = tni_now_ns(), seen = last_sign(fd);
+    if (seen != sign) since = now;
+    sign = seen;
+    if (i == 0) tni_log_line(s->o->log, TN_LOG_WARN, "another process writes '%s': waiting", s->path);
+    if (now - since >= patience(s)) {
+      tni_log_line(s->o->log, TN_LOG_WARN, "the process that writes '%s' has done nothing for %lld s: going on without it",
+                   s->path, (long long)(patience(s) / 1000000000));
+      break;
+    }
     nanosleep(&nap, NULL);
   }
   if (fd >= 0) close(fd);

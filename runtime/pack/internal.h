@@ -73,6 +73,8 @@ struct tni_pack_store {
   uint64_t own_bytes;
   char *path, *dir; /* NULL: uncached */
   uint64_t done_bytes, total_bytes;
+  int lock;          /* the writers' lock while this packs, or -1 */
+  int64_t signed_at; /* when it said last that it works */
 };
 
 static inline bool tni_pk_equal(tni_pk_hash a, tni_pk_hash b) { return a.lo == b.lo && a.hi == b.hi; }
@@ -109,8 +111,11 @@ tn_status tni_pk_pack_memory(tni_pack_store *s, tn_error *err);
 /* cache.c */
 tn_status tni_pk_paths(tni_pack_store *s, tn_error *err); /* fills dir and path */
 bool tni_pk_make_dir(const tni_pack_store *s);            /* false: cannot (logged) */
-/* The writers' lock of this file. -1: there is none to be had; writers then only have their own temporary names. */
+/* The writers' lock of this file. -1: there is none to be had, or who has it gives no sign of work any more (logged);
+ * writers then only have their own temporary names. */
 int tni_pk_lock(const tni_pack_store *s, tn_status *st);
+/* That this writer works. As often as is convenient. */
+void tni_pk_sign(tni_pack_store *s);
 void tni_pk_unlock(int fd);
 /* Removes temporary files whose writers are gone. own: also young ones of this file's (needs the lock). */
 void tni_pk_sweep(const tni_pack_store *s, bool own);

@@ -40,6 +40,7 @@ static tn_status pack_strips(tni_pack_store *s, pack_strip *j, const tni_pk_want
   for (int64_t at = 0; at < units; at += step) {
     int64_t n = units - at < step ? units - at : step;
     if (tni_pk_cancelled(s)) return TN_E_CANCELLED;
+    tni_pk_sign(s);
     j->first_unit = at;
     tni_pool_for(s->o->pool, n, grain, pack_units, j);
     tn_status st = atomic_load(&j->status);

@@ -53,13 +53,13 @@ static void count_found(tni_pack_store *s) {
 static tn_status pack_missing(tni_pack_store *s, bool cacheable, tn_error *err) {
   tn_status st = TN_OK;
   bool wrote = false;
-  int lock = -1;
+  s->lock = -1;
   if (cacheable) {
-    lock = tni_pk_lock(s, &st);
+    s->lock = tni_pk_lock(s, &st);
     if (st != TN_OK) return tni_fail(err, st, s->path, "packing was cancelled");
-    tni_pk_sweep(s, lock >= 0);
+    tni_pk_sweep(s, s->lock >= 0);
     if (look_again(s) == 0) {
-      tni_pk_unlock(lock);
+      tni_pk_unlock(s->lock);
       s->stats.cached = 1;
       return TN_OK;
     }
@@ -67,7 +67,8 @@ static tn_status pack_missing(tni_pack_store *s, bool cacheable, tn_error *err) 
   int64_t start = tni_now_ns();
   count_missing(s);
   if (cacheable) st = tni_pk_write(s, &wrote, err);
-  tni_pk_unlock(lock);
+  tni_pk_unlock(s->lock);
+  s->lock = -1;
   if (st == TN_OK && !wrote) st = tni_pk_pack_memory(s, err);
   s->stats.pack_ns = tni_now_ns() - start;
   s->stats.cached = wrote;

@@ -54,6 +54,7 @@ typedef struct tni_pack_opts {
   tni_pack_progress progress;
   void *progress_user;
   const volatile int32_t *cancel;
+  uint32_t stall_s; /* how long a writer of the same file may give no sign of work; 0: a minute */
   bool copy; /* files are read into memory and not mapped */
   /* Whether the sources are what they were when their stamps were taken; asked before what was packed of them is kept.
    * NULL: they are. */

@@ -184,13 +184,14 @@ static tn_status fill_segments(tni_pack_store *s, plan *p, tn_error *err) {
 }
 
 /* Records, sums and both slots as they go into the file, from segments_at on. */
-static uint8_t *make_tables(const tni_pack_store *s, plan *p, uint64_t *bytes) {
+static uint8_t *make_tables(tni_pack_store *s, plan *p, uint64_t *bytes) {
   tni_pk_header *h = &p->head;
   const uint64_t base = h->segments_at;
   *bytes = h->stamps_at[1] + sizeof(tni_pk_slot) + h->n_stamps * sizeof(tni_pk_stamp) - base;
   uint8_t *t = calloc(1, *bytes), *stamps = t ? t + (h->stamps_at[0] - base) + sizeof(tni_pk_slot) : NULL;
   for (uint32_t i = 0; t && i < p->n; i++) {
     const tni_pk_segment *g = &p->seg[i].rec;
+    tni_pk_sign(s);
     memcpy(t + i * sizeof *g, g, sizeof *g);
     tni_pk_sum(s->o->pool, p->map + g->offset, g->bytes, (uint64_t *)(void *)(t + (h->sums_at - base)) + g->first_sum);
     tni_file_drop(p->map + g->offset, g->bytes);
@@ -228,7 +229,7 @@ static bool sync_folder(const char *dir) {
 }
 
 /* 0, or the errno of what failed; then the file has no name, or its old one. */
-static int publish_pack(const tni_pack_store *s, plan *p) {
+static int publish_pack(tni_pack_store *s, plan *p) {
   uint64_t bytes;
   uint8_t *tables = make_tables(s, p, &bytes);
   if (!tables) return ENOMEM;

@@ -12,6 +12,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/pack/fixture.h"
@@ -257,6 +258,46 @@ static void test_cancel_while_waiting(void) {
   stop();
 }
 
+/* Who has the writers' lock and was stopped is waited for as long as that takes to see, and no longer; who works is. */
+static void test_stalled_holder(void) {
+  start();
+  char path[512], lock[520];
+  expect_in(m.cache, FX_ITEMS, 0, 1);
+  CU_ASSERT_TRUE_FATAL(fx_pack_file(m.cache, path, sizeof path));
+  snprintf(lock, sizeof lock, "%s.lock", path);
+  int fd = open(lock, O_RDWR);
+  CU_ASSERT_EQUAL(flock(fd, LOCK_EX), 0);
+  fx_model_param(&m, 2);
+  tni_pack_opts o = fx_opts(&m, pool);
+  o.stall_s = 1;
+  int64_t from = tni_now_ns();
+  expect_opts(&o, FX_ITEMS, 0, 1);
+  const double stopped = (double)(tni_now_ns() - from) / 1e9;
+  CU_ASSERT_EQUAL(fx_logged("has done nothing for 1 s: going on without it"), 1);
+  CU_ASSERT(stopped >= 1 && stopped < 20);
+
+  fflush(stdout);
+  const pid_t holder = fork();
+  if (holder == 0) { /* gives six signs, then lets go */
+    for (int i = 0; i < 6; i++) {
+      futimens(fd, NULL);
+      usleep(400000);
+    }
+    _exit(0);
+  }
+  close(fd);
+  fx_log_clear();
+  fx_model_param(&m, 3);
+  from = tni_now_ns();
+  expect_opts(&o, FX_ITEMS, 0, 1);
+  const double working = (double)(tni_now_ns() - from) / 1e9;
+  CU_ASSERT_EQUAL(fx_logged("going on without it"), 0);
+  CU_ASSERT(working >= 2);
+  waitpid(holder, NULL, 0);
+  printf("%.1f s for one that was stopped, %.1f s for one that works ... ", stopped, working);
+  stop();
+}
+
 void test_cache_suite(void) {
   CU_pSuite s = CU_add_suite("pack cache", NULL, NULL);
   CU_add_test(s, "no folder", test_no_folder);
@@ -267,4 +308,5 @@ void test_cache_suite(void) {
   CU_add_test(s, "eviction", test_eviction);
   CU_add_test(s, "leftovers", test_leftovers);
   CU_add_test(s, "cancel while waiting", test_cancel_while_waiting);
+  CU_add_test(s, "a holder of the lock that stalls", test_stalled_holder);
 }

@@ -12,22 +12,35 @@ static void (*volatile running_cancel)(void *);
 static void *volatile running_object;
 static volatile sig_atomic_t was_interrupted;
 
+enum { PATIENCE_S = 3 };
+
+/* Whatever is under way heeds a cancel within far less; a plugin in this process that does not come back never does. */
+static void on_alarm(int sig) {
+  (void)sig;
+  _exit(EXIT_INT);
+}
+
 static void on_signal(int sig) {
   (void)sig;
   if (was_interrupted++) _exit(EXIT_INT);
+  alarm(PATIENCE_S);
   if (running_chat) tn_chat_cancel(running_chat);
   if (running_session) tn_session_cancel(running_session);
   if (running_load) tn_runtime_cancel(running_load);
   if (running_object) running_cancel(running_object);
 }
 
-/* SIGINT asks what is under way to come to an end; nohup and `command &` of a script give it ignored, and it stays so.
+/* SIGINT asks what is under way to come to an end, and ends the process where it does not; nohup and `command &` of a
+ * script give it ignored, and it stays so.
  * SIGTERM is left to the system: it ends this process at once, even where a plugin does not answer, and the processes of
  * isolated plugins with it. */
 static void catch_interrupt(void) {
   const struct sigaction ours = {.sa_handler = on_signal};
   struct sigaction now;
-  if (sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler != SIG_IGN) sigaction(SIGINT, &ours, NULL);
+  const struct sigaction late = {.sa_handler = on_alarm};
+  if (sigaction(SIGINT, NULL, &now) != 0 || now.sa_handler == SIG_IGN) return;
+  sigaction(SIGALRM, &late, NULL);
+  sigaction(SIGINT, &ours, NULL);
 }
 
 void cli_cancel_chat(tn_chat *chat) {

@@ -10,7 +10,7 @@
 #include "runtime/plugin/process/futex.h"
 #include "runtime/plugin/process/turns.h"
 
-enum { SLICE_MS = 20 };
+enum { SLICE_MS = 20, CANCEL_MS = 250 }; /* CANCEL_MS: after which a child that was told to stop is ended */
 static const int64_t MS = 1000000;
 
 static int64_t deadline_of(const tni_conn *c) { return tni_now_ns() + c->timeout_ns; }
@@ -40,9 +40,22 @@ static uint64_t count_events(tni_conn *c) {
   return n;
 }
 
-static void pass_cancel(tni_conn *c) {
+/* The child is told that the caller has no use for the answer. True: it was told CANCEL_MS ago and is not heeding it. It
+ * is ended then: the caller waits for nobody. */
+static bool is_deaf(tni_conn *c, bool cancelled, const char *what, int64_t *told) {
+  if (!cancelled) return false;
+  if (!*told) *told = tni_now_ns();
+  atomic_store(&c->page->cancel, 1);
+  if (tni_now_ns() - *told < CANCEL_MS * MS) return false;
+  tni_conn_fail(c, "'%s' was cancelled and did not end within %d ms", what, CANCEL_MS);
+  return true;
+}
+
+static tn_status cancelled_call(tn_error *err) { return tni_fail(err, TN_E_CANCELLED, NULL, "cancelled"); }
+
+static bool is_cancelled(const tni_conn *c) {
   const tn_host *h = c->o->host;
-  if (h && h->cancelled && h->cancelled(h->ctx)) atomic_store(&c->page->cancel, 1);
+  return h && h->cancelled && h->cancelled(h->ctx);
 }
 
 static tn_status too_late(tni_conn *c, const char *what) {
@@ -50,7 +63,9 @@ static tn_status too_late(tni_conn *c, const char *what) {
   return TN_E_DEVICE_LOST;
 }
 
+/* TN_E_CANCELLED: it was ended because it did not heed that. */
 static tn_status await_frame(tni_conn *c, int socket, const char *what, int64_t until, tni_rd *r) {
+  int64_t told = 0;
   for (;;) {
     const int64_t slice = tni_now_ns() + SLICE_MS * MS;
     tn_status st = tni_wire_receive(socket, slice < until ? slice : until, until, r);
@@ -58,7 +73,7 @@ static tn_status await_frame(tni_conn *c, int socket, const char *what, int64_t 
     if (st == TN_E_DEVICE_LOST && tni_now_ns() >= until) return too_late(c, what);
     if (st != TN_E_CANCELLED) return st;
     if (tni_conn_dead(c)) return TN_E_DEVICE_LOST;
-    pass_cancel(c);
+    if (is_deaf(c, is_cancelled(c), what, &told)) return TN_E_CANCELLED;
     if (tni_now_ns() >= until) return too_late(c, what);
   }
 }
@@ -101,7 +116,9 @@ static tn_status check_answer(tni_conn *c, uint32_t kind, uint32_t seq, const ch
 
 tn_status tni_conn_answer(tni_conn *c, int socket, uint32_t kind, uint32_t seq, const char *what, int64_t until,
                           tni_rd *r, tn_error *err) {
-  if (await_frame(c, socket, what, until, r) != TN_OK) return wait_for_end(c, err);
+  const tn_status st = await_frame(c, socket, what, until, r);
+  if (st == TN_E_CANCELLED) return cancelled_call(err);
+  if (st != TN_OK) return wait_for_end(c, err);
   return check_answer(c, kind, seq, what, c->at_call, until, r, err);
 }
 
@@ -154,7 +171,9 @@ tn_status tni_conn_submit(tni_conn *c, int socket, const char *what, const tni_w
   if (tni_conn_dead(c)) return tni_conn_lost(c, err);
   const uint64_t least = count_events(c);
   tn_status st = tni_wire_send(socket, TNI_ISO_SUBMIT, 1, w, until);
-  if (st != TN_OK || await_frame(c, socket, what, until, &r) != TN_OK) return wait_for_end(c, err);
+  if (st == TN_OK) st = await_frame(c, socket, what, until, &r);
+  if (st == TN_E_CANCELLED) return cancelled_call(err);
+  if (st != TN_OK) return wait_for_end(c, err);
   st = check_answer(c, TNI_ISO_SUBMIT, 1, what, least, until, &r, err);
   if (st == TN_OK) tni_rd_finish(&r);
   return st;
@@ -162,14 +181,14 @@ tn_status tni_conn_submit(tni_conn *c, int socket, const char *what, const tni_w
 
 /* --- runs -------------------------------------------------------------------------------------------------------- */
 
-/* The number in the page goes from asked - 1 to asked, and to nothing else. */
-static bool await_run(tni_conn *c, uint32_t asked, const tn_run *run, int64_t until) {
+/* The number in the page goes from asked - 1 to asked, and to nothing else. *told: set once it was cancelled. */
+static bool await_run(tni_conn *c, uint32_t asked, const tn_run *run, int64_t until, int64_t *told) {
   for (;;) {
     const uint32_t now = tni_futex_wait(&c->page->answered, asked - 1, &c->page->host_sleeps, SLICE_MS);
     if (now == asked) return true;
     if (now != asked - 1) tni_conn_fail(c, "it answered a run that it was not asked for");
     if (tni_conn_dead(c)) return false;
-    if (run && run->cancelled && run->cancelled(run)) atomic_store(&c->page->cancel, 1);
+    if (is_deaf(c, run && run->cancelled && run->cancelled(run), "run", told)) return false;
     if (tni_now_ns() < until) continue;
     tni_conn_fail(c, "a task did not end within %lld ms", (long long)(c->timeout_ns / MS));
     return false;
@@ -199,7 +218,12 @@ tn_status tni_conn_run(tni_conn *c, uint32_t args, tn_run *run, tn_error *err) {
   g->step = run->step;
   atomic_store_explicit(&g->cancel, 0, memory_order_relaxed);
   tni_futex_post(&g->asked, asked, &g->child_sleeps);
-  const tn_status st = await_run(c, asked, run, until) ? take_result(c, least, until, err) : wait_for_end(c, err);
+  int64_t told = 0;
+  tn_status st;
+  if (await_run(c, asked, run, until, &told))
+    st = take_result(c, least, until, err);
+  else
+    st = told ? cancelled_call(err) : wait_for_end(c, err);
   pthread_mutex_unlock(&c->run);
   return st;
 }

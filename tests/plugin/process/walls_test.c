@@ -358,11 +358,12 @@ static pid_t start_tenon(const lab *l, const char *model, int out) {
   _exit(127);
 }
 
-/* A plugin that does not come back: SIGTERM ends the command and what belongs to it, by that signal. */
-static void test_terminated(void) {
+/* A plugin that does not come back: a signal ends the command and what belongs to it. */
+static void end_by(int sig, int *status) {
   const char *const dirs[] = {getenv("TENON_TEST_WALLS"), NULL};
   char model[128], text[8192] = "";
-  int fd[2], status = 0;
+  int fd[2];
+  *status = 0;
   lab l;
   CU_ASSERT_EQUAL_FATAL(lab_open(&l, "isolation: process\nplugins: [nag, host]\n", dirs, NULL), TN_OK);
   CU_ASSERT_FATAL(small_model(&l, model, sizeof model) && pipe(fd) == 0);
@@ -373,16 +374,27 @@ static void test_terminated(void) {
   const int child = number_after(text, "nag: nag ");
   CU_ASSERT(child > 0 && !is_gone(child));
   const double from = seconds();
-  kill(p, SIGTERM);
-  for (int i = 0; i < 500 && waitpid(p, &status, WNOHANG) != p; i++) usleep(10000);
+  kill(p, sig);
+  for (int i = 0; i < 500 && waitpid(p, status, WNOHANG) != p; i++) usleep(10000);
   const double took = seconds() - from;
   kill(p, SIGKILL);
   CU_ASSERT(took < 1);
-  CU_ASSERT(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
   CU_ASSERT(gone_soon(child));
   printf("%.0f ms ... ", took * 1e3);
   close(fd[0]);
   lab_close(&l);
+}
+
+static void test_terminated(void) {
+  int status;
+  end_by(SIGTERM, &status);
+  CU_ASSERT(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
+static void test_interrupted(void) {
+  int status;
+  end_by(SIGINT, &status);
+  CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 130);
 }
 
 /* --- the application's process ----------------------------------------------------------------------------------- */
@@ -447,5 +459,6 @@ void suite_walls(void) {
   CU_add_test(s, "orphans of a plugin whose host is killed", test_host_killed);
   CU_add_test(s, "a deadline is one", test_deadlines);
   CU_add_test(s, "SIGTERM", test_terminated);
+  CU_add_test(s, "SIGINT", test_interrupted);
   CU_add_test(s, "the application's process", test_attributes);
 }
