@@ -8,6 +8,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/armour.h"
+#include "runtime/base/bounded.h"
 #include "runtime/base/budget.h"
 #include "runtime/base/checked.h"
 #include "runtime/base/clock.h"
@@ -15,6 +16,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/half.h"
+#include "runtime/base/hand.h"
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
 #include "runtime/base/offsets.h"

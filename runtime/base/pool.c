@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "runtime/base/poll.h"
 
@@ -42,6 +44,7 @@ struct tni_pool {
   _Atomic int32_t inside; /* workers in the open job */
   _Atomic int32_t parked;
   _Atomic int stop;
+  _Atomic int left; /* a body does not come back: no more forks */
   _Atomic int spin; /* rounds before a worker parks */
   _Atomic int caller_cpu;
   cpu_set_t cpus; /* that it was made for, or that the process had then */
@@ -236,8 +239,27 @@ static void wake_parked(tni_pool *p) {
   pthread_mutex_unlock(&p->park);
 }
 
+/* False: somebody holds it who does not come back. */
+static bool take_fork(tni_pool *p) {
+  while (pthread_mutex_trylock(&p->fork) != 0) {
+    struct timespec t;
+    if (atomic_load(&p->left)) return false;
+    clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_sec++;
+    if (pthread_mutex_timedlock(&p->fork, &t) == 0) break;
+  }
+  return true;
+}
+
+void tni_pool_leave(tni_pool *p) {
+  if (p) atomic_store(&p->left, 1);
+}
+
 static void fork_join(tni_pool *p, int64_t n, int64_t grain, tn_body body, void *arg) {
-  pthread_mutex_lock(&p->fork);
+  if (!take_fork(p)) {
+    body(arg, 0, n, 0);
+    return;
+  }
   p->body = body;
   p->arg = arg;
   p->n = n;
@@ -253,6 +275,7 @@ static void fork_join(tni_pool *p, int64_t n, int64_t grain, tn_body body, void 
   work_on_loop(p, 0);
   atomic_fetch_add(&p->epoch, 1); /* closed: nobody enters any more */
   for (int i = 0; atomic_load(&p->inside) != 0; i++) {
+    while (atomic_load_explicit(&p->left, memory_order_relaxed)) pause(); /* nobody waits for this any more */
     if (i < SPIN_NS_ROUNDS)
       pause_cpu();
     else

@@ -19,6 +19,9 @@ tni_pool *tni_pool_create(uint32_t n_workers);
 /* The same, and its threads run on these processors only; n_workers 0: as many as there are of them. The caller of
  * parallel_for runs where it is bound to itself. cpus NULL or none: tni_pool_create. */
 tni_pool *tni_pool_create_on(const cpu_set_t *cpus, uint32_t n_workers);
+/* A body hangs, and the caller with it: that thread sleeps from now on, and forks of others run where they are called. It
+ * is not to be destroyed. */
+void tni_pool_leave(tni_pool *p);
 void tni_pool_destroy(tni_pool *p);
 uint32_t tni_pool_workers(const tni_pool *p);
 /* How long workers look for work before they sleep: less where another process needs the processors next. */

@@ -22,5 +22,5 @@ int main(int argc, char **argv) {
     fputs("tenon: out of memory\n", stderr);
     rc = EXIT_DEVICE;
   }
-  return cli_streams_close(rc == CLI_HELPED ? EXIT_DONE : rc);
+  return cli_end_soon(cli_streams_close(rc == CLI_HELPED ? EXIT_DONE : rc));
 }

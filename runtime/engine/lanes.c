@@ -52,7 +52,10 @@ static tni_record *reverse_records(tni_record *r) {
 static void give_up(const tni_dev *d) {
   tn_device *dev = d->device;
   tni_devlock_lose(d->lock);
-  if (TN_HAS(dev, tn_device, abandon) && dev->abandon && tni_devlock_abandon(d->lock)) dev->abandon(dev);
+  if (!TN_HAS(dev, tn_device, abandon) || !dev->abandon || tni_devlock_hung(d->lock) || !tni_devlock_abandon(d->lock)) return;
+  tni_devlock_begin(d->lock, "abandon");
+  dev->abandon(dev);
+  tni_devlock_end(d->lock);
 }
 
 static tn_status lost_lane(tni_lanes *l, int64_t timeout_ns, tn_error *err) {
@@ -134,9 +137,11 @@ static void submit_job(tni_job *j, tn_run *run) {
   pthread_mutex_t *lock = tni_devlock_submit(j->dev->lock, j->engine);
   tn_error why;
   tni_error_init(&why);
+  tni_devlock_begin(j->dev->lock, "a submit");
   pthread_mutex_lock(lock);
   tn_status st = j->dev->device->submit(j->dev->device, j->engine, j->items, j->n, run, &why);
   pthread_mutex_unlock(lock);
+  tni_devlock_end(j->dev->lock);
   if (st == TN_OK && run) {
     tni_fail(&why, TN_E_INTERNAL, j->dev->name, "submit of a blocking engine returned before done was called");
     fail_items(j, TN_E_INTERNAL, &why);

@@ -8,7 +8,7 @@
 #ifndef TENON_ENGINE_LANES_H
 #define TENON_ENGINE_LANES_H
 
-#include "runtime/engine/hand.h"
+#include "runtime/base/base.h"
 #include "runtime/memory/memory.h"
 
 typedef enum { TNI_REC_ITEM, TNI_REC_SUBMIT, TNI_REC_CPU } tni_rec_kind;

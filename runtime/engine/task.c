@@ -146,7 +146,7 @@ tn_status tni_task_attach(tn_session *s, tni_sexec *x, uint32_t i, const int64_t
   if (st != TN_OK) return st;
   fill_views(s, x, i);
   if (computes_reference(s, e, x->exec)) return TN_OK;
-  tni_devlock_lock(d->lock);
+  tni_devlock_enter(d->lock, e->label);
   st = get_plan(s, x, i, dims, &plan, err);
   tn_error why;
   tni_error_init(&why);
@@ -201,7 +201,9 @@ tn_status tni_task_compute(tni_sexec *x, uint32_t i, tn_run *run, tn_error *err)
   tn_error why;
   tni_error_init(&why);
   if (t->copies) tni_copies_take(x, i);
+  tni_devlock_begin(d->lock, e->label);
   tn_status st = d->device->run(t->plan, t->args, run, &why);
+  tni_devlock_end(d->lock);
   if (t->copies && st == TN_OK) tni_copies_give(x, i);
   if (st != TN_OK) st = tni_plugin_result(d->name, e->label, st, &why, err);
   if (st == TN_E_DEVICE_LOST && !d->is_host) tni_devlock_lose(d->lock); /* the host says it of whom it reads from */
@@ -279,7 +281,7 @@ tn_status tni_task_run(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
 
 void tni_task_drop_args(tni_sexec *x, uint32_t i) {
   const tni_dev *d = x->exec->programs[x->exec->tasks[i].program].dev;
-  tni_devlock_lock(d->lock);
+  tni_devlock_enter(d->lock, "args_free");
   drop_args(d, &x->tasks[i]);
   tni_devlock_unlock(d->lock);
 }
@@ -287,7 +289,7 @@ void tni_task_drop_args(tni_sexec *x, uint32_t i) {
 void tni_task_release(tni_sexec *x, uint32_t i) {
   const tni_dev *d = x->exec->programs[x->exec->tasks[i].program].dev;
   tni_task_drop_args(x, i);
-  tni_devlock_lock(d->lock);
+  tni_devlock_enter(d->lock, "unbind");
   for (uint32_t k = 0; k < TNI_PLANS_PER_TASK; k++)
     if (x->tasks[i].plans[k].plan) d->device->unbind(x->tasks[i].plans[k].plan);
   tni_devlock_unlock(d->lock);

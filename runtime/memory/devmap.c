@@ -10,6 +10,7 @@ tn_status tni_mem_map(tni_mem *m, const tni_mem_part *p, uint64_t offset, uint64
                       tn_error *err) {
   const tni_dev *d = &m->devs[p->dev];
   *ptr = NULL;
+  if (tni_devlock_hung(d->lock)) return tni_fail(err, TN_E_DEVICE_LOST, d->name, "plugin '%s' hangs", d->name);
   tni_devlock_lock(d->lock);
   tn_status st = d->device->map(p->buffer, offset, n, access, ptr, err);
   tni_devlock_unlock(d->lock);
@@ -25,6 +26,7 @@ tn_status tni_mem_map(tni_mem *m, const tni_mem_part *p, uint64_t offset, uint64
 
 tn_status tni_mem_unmap(const tni_mem *m, const tni_mem_part *p, void *ptr, tn_error *err) {
   const tni_dev *d = &m->devs[p->dev];
+  if (tni_devlock_hung(d->lock)) return tni_fail(err, TN_E_DEVICE_LOST, d->name, "plugin '%s' hangs", d->name);
   tni_devlock_lock(d->lock);
   tn_status st = d->device->unmap(p->buffer, ptr, err);
   tni_devlock_unlock(d->lock);

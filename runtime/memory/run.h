@@ -99,6 +99,8 @@ struct tn_session {
   tni_pool_run run;
   volatile int32_t cancel;
   bool lost;   /* a device that may still write what this session gave it: such memory is leaked */
+  tni_bounded *bounded; /* runs are made on it (deadline.h), or NULL */
+  tn_long_error why;    /* what such a run says */
   int binding; /* tasks are being bound, and whether plugins were told to stop that (session.c) */
   uint32_t step;
   uint64_t tick;

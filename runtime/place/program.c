@@ -69,7 +69,7 @@ tn_status tni_program_lower(const tn_graph *view, const tni_dev *dev, const tni_
 
 void tni_program_release(tni_program *p) {
   if (!p || !p->program) return;
-  tni_devlock_lock(p->dev->lock);
+  tni_devlock_enter(p->dev->lock, "release");
   p->dev->device->release(p->program);
   tni_devlock_unlock(p->dev->lock);
   p->program = NULL;

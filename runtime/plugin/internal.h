@@ -29,12 +29,16 @@ struct tni_loaded {
   bool profile_mistake;                        /* info.why is the profile's fault */
   void (*stage)(void *user, const char *what); /* tni_registry_opts.stage */
   void *stage_user;
+  tni_log log;
+  int64_t timeout_ns; /* that close and shutdown may take in this process */
+  bool hangs;         /* it is not called any more, and all of this stays */
 };
 
 /* Loads name from the folders of o (or the built-in host) with the options of section (may be NULL). Always gives a
  * record, whose info.why tells why there is no device; fails without memory only. */
 TN_MUST_CHECK tn_status tni_loaded_create(const tni_registry_opts *o, const char *name, const char *profile_file,
                                           const tni_profile_plugin *section, tni_loaded **out, tn_error *err);
-void tni_loaded_destroy(tni_loaded *l);
+/* False: it hangs, or did so before, and stays. */
+bool tni_loaded_destroy(tni_loaded *l);
 
 #endif

@@ -26,7 +26,8 @@
  *   checked: false
  *   probe_timeout_ms: 30000  # a plugin that does not come back from a probe for so long hangs; the
  *                            # probing program's own start is not counted
- *   timeout_ms: 60000        # an engine that completes nothing for so long is lost
+ *   timeout_ms: 60000        # an engine that completes nothing for so long is lost; where it is stated, a run in this
+ *                            # process too (docs/isolation.md)
  *   priority: normal         # a wish to engines: low, normal, high (tn_item.priority)
  *   kv: f32                  # what caches are kept as: f32, f16, bf16 or int8 (quantized by row and head); devices
  * that # do not take it keep theirs. Not said: what devices ask for, else the model's own kv_ring: true            #
@@ -98,6 +99,7 @@ typedef struct tni_profile {
   uint32_t kv;            /* TN_DT_*; TN_DT_UNDEFINED: not said */
   int64_t timeout_ms, probe_timeout_ms;
   uint32_t priority; /* TN_PRIORITY_* */
+  bool has_timeout; /* it says timeout_ms: that holds for calls of plugins in this process, too */
   const char *calibration; /* NULL: none; TNI_BESIDE_MODEL and a name: in the model's folder */
 } tni_profile;
 

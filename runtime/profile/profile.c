@@ -268,6 +268,7 @@ static tn_status read_numbers(profile_reader *r, const tni_yaml *root) {
     st = tni_yaml_int(&r->doc, chunk, "prefill_chunk", 0, INT32_MAX, &r->p->prefill_chunk, r->err);
   r->p->chunk_said = chunk != NULL;
   if (st == TN_OK && bucket) st = tni_yaml_int(&r->doc, bucket, "bucket", 0, 65536, &r->p->bucket, r->err);
+  r->p->has_timeout = timeout != NULL;
   if (st == TN_OK && timeout) st = tni_yaml_int(&r->doc, timeout, "timeout_ms", 1, 3600000, &r->p->timeout_ms, r->err);
   if (st == TN_OK && probe)
     st = tni_yaml_int(&r->doc, probe, "probe_timeout_ms", 1, 3600000, &r->p->probe_timeout_ms, r->err);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "runtime/session/deadline.h"
 #include "runtime/session/feed.h"
 #include "runtime/session/fixed.h"
 #include "runtime/session/losses.h"
@@ -78,7 +79,7 @@ static void take_over(tn_session *s, tn_session *n) {
   n->trace = s->trace;
   n->trace_user = s->trace_user;
   n->step = s->step;
-  if (s->keep) tni_states_drop(s);
+  if (s->keep && !tni_model_hangs(s->model)) tni_states_drop(s);
   __atomic_store_n(&s->next, n, __ATOMIC_RELEASE);
   /* Whoever cancelled while this was made meant this call. */
   if (__atomic_load_n(&s->cancel, __ATOMIC_SEQ_CST)) tn_session_cancel(n);

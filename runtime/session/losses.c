@@ -42,6 +42,13 @@ uint32_t tni_losses_tell(tn_runtime *rt, const tn_error *err, const char **requi
   return n;
 }
 
+void tni_losses_note(tn_runtime *rt, const tn_error *err) {
+  const char *required = NULL;
+  pthread_mutex_lock(&rt->failing);
+  (void)tni_losses_tell(rt, err, &required);
+  pthread_mutex_unlock(&rt->failing);
+}
+
 bool tni_losses_refuse(tn_error *err, const char *why) {
   tni_error_append(err, "; %.200s", why);
   return false;

@@ -10,6 +10,8 @@
 /* Devices that are lost and were not told of before: says so once each. *required: one that the profile cannot do
  * without. err: why, where no process tells. With rt->failing held. */
 uint32_t tni_losses_tell(tn_runtime *rt, const tn_error *err, const char **required);
+/* The same outside of a call, for what is lost while something is destroyed. */
+void tni_losses_note(tn_runtime *rt, const tn_error *err);
 /* false; why is added to the message. */
 bool tni_losses_refuse(tn_error *err, const char *why);
 /* false; the message says that the profile requires plugin `name`. */

@@ -15,6 +15,7 @@
 #include "runtime/passes/decoder/decoder.h"
 #include "runtime/place/place.h"
 #include "runtime/session/customs.h"
+#include "runtime/session/deadline.h"
 #include "runtime/session/losses.h"
 #include "runtime/session/model_import.h"
 #include "runtime/session/runtime.h"
@@ -344,10 +345,8 @@ tn_status tn_model_load(tn_runtime *rt, const char *path, const tn_model_opts *o
   return st;
 }
 
-void tni_model_release(tn_model *m) {
-  if (__atomic_fetch_sub(&m->holders, 1, __ATOMIC_ACQ_REL) > 0) return;
-  tn_runtime *rt = m->counted ? m->rt : NULL;
-  if (m->next) tni_model_release(m->next);
+static void destroy_model(void *arg) {
+  tn_model *m = arg;
   for (uint32_t i = 0; i < m->n_execs; i++) tni_exec_finish(m, &m->execs[i]);
   tni_devconst_release(m);
   tni_refcache_destroy(m);
@@ -357,7 +356,17 @@ void tni_model_release(tn_model *m) {
   tni_model_destroy(m->import);
   tni_arena_destroy(m->arena);
   free(m);
-  if (rt) tni_runtime_release(rt);
+}
+
+void tni_model_release(tn_model *m) {
+  if (__atomic_fetch_sub(&m->holders, 1, __ATOMIC_ACQ_REL) > 0) return;
+  tn_runtime *rt = m->rt;
+  const bool counted = m->counted;
+  tn_error why;
+  tni_error_init(&why);
+  if (m->next) tni_model_release(m->next);
+  if (!tni_model_hangs(m) && !tni_deadline_do(rt, NULL, destroy_model, m, &why)) tni_losses_note(rt, &why);
+  if (counted) tni_runtime_release(rt);
 }
 
 void tn_model_destroy(tn_model *m) {

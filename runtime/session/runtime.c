@@ -153,6 +153,7 @@ static tn_status list_devices(tn_runtime *rt, tn_error *err) {
       if (pi->optional && !rt->offline && pi->devices[d]->caps->flags & TN_CAPS_OFFLINE) continue;
       tni_devlock *lock = &rt->locks[rt->n_devs];
       tni_devlock_init(lock);
+      lock->trusted = pi->builtin || pi->process;
       rt->devs[rt->n_devs++] = (tni_dev){.name = pi->name,
                                          .device = pi->devices[d],
                                          .plugin = pi->plugin,
@@ -272,7 +273,10 @@ void tni_runtime_resume(tn_runtime *rt) { set_cancel(rt, false); }
  * before what stands on it has gone. */
 void tni_runtime_release(tn_runtime *rt) {
   if (__atomic_fetch_sub(&rt->holders, 1, __ATOMIC_ACQ_REL) > 0) return;
-  tni_registry_destroy(rt->registry);
+  if (!tni_registry_destroy(rt->registry)) {
+    tni_pool_destroy(rt->pool); /* what hangs has another (deadline.c), and all else of rt */
+    return;
+  }
   tni_runtime_free_left(rt);
   tni_tickets_finish(&rt->tickets);
   pthread_mutex_destroy(&rt->failing);

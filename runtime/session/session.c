@@ -10,7 +10,9 @@
 #include "runtime/interp/interp.h"
 #include "runtime/memory/memory.h"
 #include "runtime/oracle/tasks/tasks.h"
+#include "runtime/session/deadline.h"
 #include "runtime/session/keep.h"
+#include "runtime/session/losses.h"
 #include "runtime/session/pieces.h"
 #include "runtime/session/runtime.h"
 #include "runtime/session/state.h"
@@ -39,6 +41,7 @@ tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err) {
   s->inputs = TNI_NEW_ARRAY(s->mem, const tn_tensor *, m->n_inputs);
   s->dims = TNI_NEW_ARRAY(s->mem, int64_t, tni_ex_n_symbols(m->graph->exprs) + 1);
   tn_status st = s->execs && s->inputs && s->dims ? TN_OK : TN_E_NO_MEMORY;
+  if (st == TN_OK) s->bounded = tni_deadline_thread(m, &st);
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) st = create_exec(s, &s->execs[i], &m->execs[i], err);
   if (st == TN_OK && (m->flags & TN_MODEL_CAPTURE)) st = tni_capture_create(s);
   s->watch = (tni_watch){.before = m->recorder ? tni_calibrate_task : NULL,
@@ -52,9 +55,9 @@ tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err) {
   return TN_OK;
 }
 
-void tn_session_destroy(tn_session *s) {
-  if (!s) return;
-  tn_session_destroy(s->next);
+/* All but the session's hold on its model. */
+static void destroy_session(void *arg) {
+  tn_session *s = arg;
   tni_pieces_release(s);
   for (uint32_t i = 0; s->execs && i < s->model->n_execs; i++) {
     tni_sexec *x = &s->execs[i];
@@ -68,6 +71,17 @@ void tn_session_destroy(tn_session *s) {
   free(s->row_pos);
   for (uint32_t i = 0; s->execs && i < s->model->n_execs; i++) tni_executor_destroy(s->execs[i].executor);
   tni_arena_destroy(s->mem);
-  tni_model_release(s->model);
   free(s);
+}
+
+void tn_session_destroy(tn_session *s) {
+  if (!s) return;
+  tn_model *m = s->model;
+  tni_bounded *b = s->bounded;
+  tn_error why;
+  tni_error_init(&why);
+  tn_session_destroy(s->next);
+  if (!tni_model_hangs(m) && !tni_deadline_do(m->rt, b, destroy_session, s, &why)) tni_losses_note(m->rt, &why);
+  tni_bounded_destroy(b);
+  tni_model_release(m);
 }

@@ -12,6 +12,7 @@
 #include "runtime/memory/memory.h"
 #include "runtime/place/place.h"
 #include "runtime/plugin/plugin.h"
+#include "runtime/session/deadline.h"
 #include "runtime/session/state.h"
 
 /* --- inputs and outputs ---------------------------------------------------------------------------------------- */
@@ -138,7 +139,7 @@ static tn_status bind_tasks(tn_session *s, tni_sexec *x, tn_error *err) {
   return st;
 }
 
-tn_status tni_session_prepare(tn_session *s, tni_sexec *x, tn_error *err) {
+static tn_status prepare_exec(tn_session *s, tni_sexec *x, tn_error *err) {
   const uint32_t n = x->exec->view.n_symbols;
   bool moved = false, same = x->ready && memcmp(s->dims, x->dims, n * sizeof *s->dims) == 0;
   tn_status st = TN_OK;
@@ -167,7 +168,7 @@ static void write_lengths(tn_session *s, tni_sexec *x) {
   }
 }
 
-tn_status tni_session_tasks(tn_session *s, tni_sexec *const *xs, uint32_t n, tn_error *err) {
+static tn_status run_tasks(tn_session *s, tni_sexec *const *xs, uint32_t n, tn_error *err) {
   tni_sexec *x = xs[0];
   tn_status st = TN_OK;
   for (uint32_t p = 0; st == TN_OK && p < n; p++) {
@@ -187,4 +188,39 @@ tn_status tni_session_tasks(tn_session *s, tni_sexec *const *xs, uint32_t n, tn_
   }
   s->step += n;
   return st;
+}
+
+/* --- under a deadline -------------------------------------------------------------------------------------------- */
+
+typedef struct run_job {
+  tn_session *s;
+  tni_sexec *const *xs;
+  uint32_t n; /* 0: xs[0] is to be prepared */
+  tn_status st;
+} run_job;
+
+static void do_job(void *arg) {
+  run_job *j = arg;
+  j->st = j->n ? run_tasks(j->s, j->xs, j->n, &j->s->why.error) : prepare_exec(j->s, j->xs[0], &j->s->why.error);
+}
+
+/* A plugin that comes back too late finds the session's own error, which is left to it with the session. */
+static tn_status run_bounded(tn_session *s, tni_sexec *const *xs, uint32_t n, tn_error *err) {
+  run_job j = {.s = s, .xs = xs, .n = n};
+  if (tni_model_hangs(s->model)) return tni_fail(err, TN_E_DEVICE_LOST, s->model->path, "a plugin hangs");
+  tni_long_error_init(&s->why);
+  if (tni_deadline_do(s->model->rt, s->bounded, do_job, &j, err)) {
+    if (j.st != TN_OK) (void)tni_error_pass(err, j.st, &s->why.error);
+    return j.st;
+  }
+  s->lost = true;
+  return TN_E_DEVICE_LOST;
+}
+
+tn_status tni_session_prepare(tn_session *s, tni_sexec *x, tn_error *err) {
+  return s->bounded ? run_bounded(s, &x, 0, err) : prepare_exec(s, x, err);
+}
+
+tn_status tni_session_tasks(tn_session *s, tni_sexec *const *xs, uint32_t n, tn_error *err) {
+  return s->bounded ? run_bounded(s, xs, n, err) : run_tasks(s, xs, n, err);
 }

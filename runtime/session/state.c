@@ -96,7 +96,7 @@ static void drop_args(tn_session *s) {
       const tni_dev *d = s->execs[e].exec->programs[s->execs[e].exec->tasks[t].program].dev;
       tni_stask *k = &s->execs[e].tasks[t];
       if (!k->args) continue;
-      tni_devlock_lock(d->lock);
+      tni_devlock_enter(d->lock, "args_free");
       d->device->args_free(k->args);
       tni_devlock_unlock(d->lock);
       k->args = NULL;

@@ -40,6 +40,8 @@ void cli_cancel_load(tn_runtime *rt);
 /* Any other object, by a function of its own. */
 void cli_cancel_by(void (*cancel)(void *), void *object);
 int cli_interrupted(void);
+/* All is done but what plugins' libraries do at the end of the process, which has ten seconds for that. rc. */
+int cli_end_soon(int rc);
 
 /* --- inputs (made_inputs.c) --- */
 

@@ -12,12 +12,21 @@ static void (*volatile running_cancel)(void *);
 static void *volatile running_object;
 static volatile sig_atomic_t was_interrupted;
 
-enum { PATIENCE_S = 3 };
+enum { PATIENCE_S = 3, ENDING_S = 10 };
 
 /* Whatever is under way heeds a cancel within far less; a plugin in this process that does not come back never does. */
+static volatile sig_atomic_t late_status = EXIT_INT;
+
 static void on_alarm(int sig) {
   (void)sig;
-  _exit(EXIT_INT);
+  _exit(late_status);
+}
+
+int cli_end_soon(int rc) {
+  const struct sigaction late = {.sa_handler = on_alarm};
+  late_status = rc;
+  if (sigaction(SIGALRM, &late, NULL) == 0) alarm(ENDING_S);
+  return rc;
 }
 
 static void on_signal(int sig) {

@@ -141,7 +141,7 @@ static int run_probe(json_t *j) {
   if (tni_loaded_create(&o, section.name, json_text_of(j, "file"), &section, &l, &err) != TN_OK) return EXIT_BROKEN;
   json_t *said = answer_probe(l);
   const bool resident = l->info.plugin && l->info.plugin->flags & TN_PLUGIN_RESIDENT;
-  tni_loaded_destroy(l);
+  (void)tni_loaded_destroy(l);
   if (w.stage[0]) compare_states(&w, !resident);
   tni_procstate_destroy(w.before);
   free((void *)(uintptr_t)section.options);

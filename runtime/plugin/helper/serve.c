@@ -211,7 +211,7 @@ static tn_status stop_served(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) 
   (void)r;
   (void)w;
   (void)err;
-  tni_loaded_destroy(s->l);
+  (void)tni_loaded_destroy(s->l);
   s->l = NULL;
   return TN_OK;
 }

@@ -14,6 +14,8 @@
 #include "runtime/plugin/process/process.h"
 #include "runtime/profile/profile.h"
 
+enum { LEAST_MS = 500 }; /* that close and shutdown have at least */
+
 static uint32_t allowed_levels(const tni_registry_opts *o) {
   return (o->allow_shared_writable ? TNI_TRUST_SHARED : 0) | (o->any_owner ? TNI_TRUST_OWNER : 0);
 }
@@ -403,12 +405,33 @@ static void stop_plugin(tni_loaded *l) {
   if (!l->plugin) return;
   while (l->info.n_devices) {
     note_stage(l, "close");
+    tni_call_begin(l, "close");
     l->plugin->close(l->devices[--l->info.n_devices]);
+    tni_call_end();
   }
   note_stage(l, "shutdown");
+  tni_call_begin(l, "shutdown");
   l->plugin->shutdown(l->plugin);
+  tni_call_end();
   l->plugin = NULL;
   l->info.plugin = NULL;
+}
+
+static void stop_loaded(void *l) { stop_plugin(l); }
+
+/* A plugin in this process may hang in that; one with a process has a deadline of its own, and in that process nobody
+ * waits. */
+static void stop_bounded(tni_loaded *l) {
+  const bool foreign = l->plugin && !l->info.builtin && !l->info.process && !l->stage;
+  tni_bounded *b = foreign && !l->hangs ? tni_bounded_create() : NULL;
+  tni_hung h;
+  if (!l->hangs && !tni_bounded_do(b, stop_loaded, l, l->timeout_ns, &h)) {
+    l->hangs = true;
+    tni_log_line(&l->log, TN_LOG_WARN,
+                 "plugin '%s' is lost ('%s' did not come back within %lld ms; its thread, its code and what it uses stay)",
+                 l->info.name, h.what, (long long)(l->timeout_ns / 1000000));
+  }
+  tni_bounded_destroy(b);
 }
 
 tn_status tni_loaded_create(const tni_registry_opts *o, const char *name, const char *profile_file,
@@ -426,6 +449,8 @@ tn_status tni_loaded_create(const tni_registry_opts *o, const char *name, const 
   l->info.path = l->info.version = l->info.since = "";
   l->info.builtin = strcmp(name, "host") == 0;
   l->stage = o->stage;
+  l->timeout_ns = (o->timeout_ms > LEAST_MS ? o->timeout_ms : o->timeout_ms ? LEAST_MS : 60000) * INT64_C(1000000);
+  if (o->log) l->log = *o->log;
   l->stage_user = o->stage_user;
   tni_error_init(&l->info.why);
   tn_status st = start_loaded(o, l, profile_file ? profile_file : "", section);
@@ -442,11 +467,13 @@ tn_status tni_loaded_create(const tni_registry_opts *o, const char *name, const 
   return TN_OK;
 }
 
-void tni_loaded_destroy(tni_loaded *l) {
-  if (!l) return;
-  stop_plugin(l);
+bool tni_loaded_destroy(tni_loaded *l) {
+  if (!l) return true;
+  stop_bounded(l);
+  if (l->hangs) return false;
   tni_services_destroy(l->ctx);
   tni_dynlib_close(l->lib);
   tni_arena_destroy(l->arena);
   free(l);
+  return true;
 }

@@ -130,11 +130,19 @@ tn_status tni_registry_create(const tni_registry_opts *o, const tni_profile *p, 
   return st;
 }
 
-void tni_registry_destroy(tni_registry *r) {
-  if (!r) return;
-  while (r->n) tni_loaded_destroy(r->list[--r->n]);
+bool tni_registry_destroy(tni_registry *r) {
+  bool ended = true;
+  if (!r) return true;
+  while (r->n) ended = tni_loaded_destroy(r->list[--r->n]) && ended;
+  if (!ended) return false;
   tni_arena_destroy(r->arena);
   free(r);
+  return true;
+}
+
+void tni_registry_leave(tni_registry *r, const char *name) {
+  for (uint32_t i = 0; i < r->n; i++)
+    if (r->list[i]->info.builtin || strcmp(r->list[i]->info.name, name) == 0) r->list[i]->hangs = true;
 }
 
 uint32_t tni_registry_count(const tni_registry *r) { return r->n; }

@@ -30,7 +30,11 @@ TN_MUST_CHECK tn_status tni_registry_create(const tni_registry_opts *o, const tn
 /* Every plugin found in the folders, whether or not the profile names it (for `tenon plugins`). Loads them, after
  * those that are there, by name; one that cannot be loaded is kept with its reason. Fails without memory only. */
 TN_MUST_CHECK tn_status tni_registry_scan(tni_registry *r, tn_error *err);
-void tni_registry_destroy(tni_registry *r); /* closes devices, shuts plugins down */
+/* Closes devices, shuts plugins down, each under the deadline of the options where it is in this process. False: one did
+ * not come back, then or before (tni_registry_leave); it keeps its code, its services and what they log to. */
+bool tni_registry_destroy(tni_registry *r);
+/* The plugin hangs: it is not called any more. Models that it has a part in stay, and so does the built-in device. */
+void tni_registry_leave(tni_registry *r, const char *name);
 
 uint32_t tni_registry_count(const tni_registry *r);
 const tni_plugin_info *tni_registry_get(const tni_registry *r, uint32_t i);

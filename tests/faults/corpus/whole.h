@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PLUGIN_NAME FAULT_NAME
 #define PLUGIN_VERSION "0.0.1"
@@ -85,7 +86,7 @@ static const tn_numerics whole_f32 = {.h = TN_HDR(tn_numerics),
 static inline int whole_takes(const tn_graph *g, const tn_node *n) {
   if (n->op != TN_OP_MATMUL) return 0;
   const tn_value *a = g->values[n->in[0]], *b = g->values[n->in[1]];
-  return a->rank == 2 && a->dtype == TN_DT_F32 && b->kind == TN_VALUE_CONST && b->rank == 2 && b->dtype == TN_DT_F32;
+  return a->rank >= 2 && a->dtype == TN_DT_F32 && b->kind == TN_VALUE_CONST && b->rank == 2 && b->dtype == TN_DT_F32;
 }
 static inline tn_claim whole_answer(tn_device *d, const tn_graph *g, tn_id i) {
   tn_claim c = {.h = TN_HDR(tn_claim), .verdict = TN_YES, .format = &backend_of(d)->format};
@@ -260,6 +261,9 @@ static inline void fault_crash(void) {
 }
 static inline void fault_hang(void) {
   for (volatile int i = 0;; i++) continue;
+}
+static inline void fault_sleep(void) { /* a hang that leaves the processors to others */
+  for (;;) pause();
 }
 static inline int fault_deeper(volatile char *above) {
   volatile char here[65536];

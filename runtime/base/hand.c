@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/engine/hand.h"
+#include "runtime/base/hand.h"
 
 #include <pthread.h>
 #include <stdlib.h>

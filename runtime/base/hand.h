@@ -4,8 +4,8 @@
  *
  * Owned by one thread, which gives work and stops it. Giving allocates nothing.
  */
-#ifndef TENON_ENGINE_HAND_H
-#define TENON_ENGINE_HAND_H
+#ifndef TENON_BASE_HAND_H
+#define TENON_BASE_HAND_H
 
 #include <stdbool.h>
 #include <tenon/types.h>
