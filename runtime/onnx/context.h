@@ -10,7 +10,7 @@
 #include "onnx.pb-c.h"
 #include "runtime/base/base.h"
 #include "runtime/onnx/import.h"
-#include "runtime/onnx/scan.h"
+#include "runtime/onnx/wire/wire.h"
 
 enum { TNI_OPSET_MIN = 1, TNI_OPSET_MAX = 28 };
 enum { TNI_MAX_EXTERNAL = 16384, TNI_MAX_ATTRIBUTES = 1024, TNI_MAX_OPSETS = 256 }; /* searched one by one */
@@ -19,6 +19,7 @@ enum { TNI_ALIGN_COPY = 1 << 20, TNI_ALIGN_COPY_ALL = 16 << 20 };
 
 struct tni_scope;
 struct tni_import;
+struct tni_nchwc;
 
 /* What converting a node comes back to, where it holds graphs or calls a function (convert.h has the types). */
 typedef struct tni_nested {
@@ -53,6 +54,7 @@ typedef struct tni_import {
   uint64_t aligned; /* bytes copied for alignment only */
   uint32_t n_nodes; /* nodes and calls made so far, in all graphs */
   uint32_t n_calls;
+  struct tni_nchwc *nchwc; /* blocks of channels (nchwc.h), made when a node asks; NULL: none did */
   const struct tni_length *lengths; /* what nodes say of the rows of each sequence (lengths.c), the last one first */
 } tni_import;
 

@@ -52,8 +52,9 @@ tn_status tni_contrib(tni_import *c, tni_graph *g, tni_draft *d, bool *done) {
   /* Exporters write this one in the standard domain, where ONNX Runtime registers it. */
   const bool stray = !*d->domain && strcmp(d->type, "SimplifiedLayerNormalization") == 0;
   *done = false;
-  if (!stray && strcmp(d->domain, "com.microsoft") != 0) return TN_OK;
   tni_emit e = {.c = c, .g = g, .d = d};
+  if (strcmp(d->domain, "com.microsoft.nchwc") == 0) return tni_contrib_nchwc(&e, done);
+  if (!stray && strcmp(d->domain, "com.microsoft") != 0) return TN_OK;
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     if (strcmp(table[i].type, d->type) != 0) continue;
     *done = true;

@@ -6,8 +6,8 @@
  *
  * One function per operator, by family: contrib_simple.c (activations, products), contrib_norm.c, contrib_attention.c,
  * contrib_gqa.c, contrib_rotary.c, contrib_mask.c, contrib_nbits.c, contrib_quant.c,
- * contrib_moe.c, contrib_fused.c; contrib_attrs.c is what attributes may say. docs/operators-contrib.md lists what each takes and
- * refuses.
+ * contrib_moe.c, contrib_fused.c, contrib_nchwc.c; contrib_attrs.c is what
+ * attributes may say. docs/operators-contrib.md lists what each takes and refuses.
  */
 #ifndef TENON_ONNX_CONTRIB_H
 #define TENON_ONNX_CONTRIB_H
@@ -51,6 +51,16 @@ void tni_contrib_qlinear_concat(tni_emit *e);
 void tni_contrib_dynamic_matmul(tni_emit *e);
 void tni_contrib_matmul_to_float(tni_emit *e);
 void tni_contrib_qgemm(tni_emit *e);
+
+/* --- contrib_fused.c --- */
+/* The node as `type` of ai.onnx, with these operands; its attributes that are not of an activation come along. */
+tn_id tni_contrib_plain(tni_emit *e, const char *type, const tn_id *in, uint32_t n);
+/* Conv of x by w with bias, plus z, then the node's activation; operands but x and w may be TN_NONE. */
+tn_id tni_contrib_conv(tni_emit *e, tn_id x, tn_id w, tn_id bias, tn_id z);
+
+/* --- contrib_nchwc.c --- */
+/* The same as tni_contrib for com.microsoft.nchwc. */
+TN_MUST_CHECK tn_status tni_contrib_nchwc(tni_emit *e, bool *done);
 
 /* --- contrib_attrs.c --- */
 /* The node's attributes say what its operator's may. Otherwise it fails with the attribute's name. */

@@ -50,14 +50,23 @@ static void take_attributes(tni_emit *e, tni_em_node *n) {
   }
 }
 
-/* operands: X, W, B, Z, which is added before the activation. */
-void tni_contrib_fused_conv(tni_emit *e) {
+tn_id tni_contrib_plain(tni_emit *e, const char *type, const tn_id *in, uint32_t n) {
+  tni_em_node c = {.type = type, .n_in = n};
+  for (uint32_t i = 0; i < n; i++) c.in[i] = in[i];
+  take_attributes(e, &c);
+  return tni_em_node_add(e, &c);
+}
+
+tn_id tni_contrib_conv(tni_emit *e, tn_id x, tn_id w, tn_id bias, tn_id z) {
   const float *params;
   const size_t n = tni_em_float_list(e, "activation_params", &params);
-  tni_em_node c = {.type = "Conv", .n_in = 3, .in = {tni_em_in(e, 0), tni_em_in(e, 1), tni_em_in(e, 2)}};
-  take_attributes(e, &c);
-  const tn_id y = tni_em_add(e, tni_em_node_add(e, &c), tni_em_in(e, 3));
-  tni_em_give(e, 0, activated_fused(e, tni_em_string(e, "activation", ""), y, params, n));
+  const tn_id y = tni_em_add(e, tni_contrib_plain(e, "Conv", (tn_id[]){x, w, bias}, 3), z);
+  return activated_fused(e, tni_em_string(e, "activation", ""), y, params, n);
+}
+
+/* operands: X, W, B, Z, which is added before the activation. */
+void tni_contrib_fused_conv(tni_emit *e) {
+  tni_em_give(e, 0, tni_contrib_conv(e, tni_em_in(e, 0), tni_em_in(e, 1), tni_em_in(e, 2), tni_em_in(e, 3)));
 }
 
 void tni_contrib_fused_gemm(tni_emit *e) {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "runtime/onnx/import.h"
-#include "runtime/onnx/scan.h"
+#include "runtime/onnx/wire/wire.h"
 
 enum { F_NAME = 1, F_ELEM_TYPE = 2, F_TENSOR = 3, F_SPARSE = 4, F_SEQUENCE = 5, F_MAP = 6, F_OPTIONAL = 7 };
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_LEN = 2, WIRE_32 = 5 };

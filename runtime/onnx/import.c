@@ -70,6 +70,7 @@ static tn_status convert_model(tni_import *c) {
   tni_map_destroy(c->external);
   tni_map_destroy(c->functions);
   tni_map_destroy(c->symbols);
+  tni_nchwc_finish(c->nchwc);
   return st;
 }
 

@@ -34,6 +34,9 @@ typedef struct tni_import_limits {
    * TN_E_INVALID where the IR version is below 4. Other names mean nothing. */
   const char *const *overridable;
   uint32_t n_overridable;
+  /* Channels in a block of com.microsoft.nchwc where the model's shapes do not tell: 8 or 16. 0: such a model is
+   * refused. What shapes tell holds. */
+  uint32_t nchwc_block;
   bool copy; /* files become copies in memory, which nobody else can change (tni_file_read) */
 } tni_import_limits;
 

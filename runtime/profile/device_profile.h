@@ -96,6 +96,7 @@ typedef struct tni_profile {
   bool checked, kv_ring, process, strict;
   bool packed_embeddings; /* `embeddings: packed` */
   bool copy_files;        /* `map: copy` */
+  int64_t nchwc_block;    /* channels in a block of models that ONNX Runtime saved in them; 0: as their shapes tell */
   uint32_t kv;            /* TN_DT_*; TN_DT_UNDEFINED: not said */
   int64_t timeout_ms, probe_timeout_ms;
   uint32_t priority; /* TN_PRIORITY_* */

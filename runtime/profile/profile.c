@@ -339,6 +339,12 @@ static tn_status read_map(profile_reader *r, const tni_yaml *y) {
   return tni_yaml_fail(&r->doc, y, r->err, "'map' is shared or copy, not '%.64s'", text);
 }
 
+static tn_status read_nchwc(profile_reader *r, const tni_yaml *y) {
+  const tn_status st = tni_yaml_int(&r->doc, y, "nchwc_block", 8, 16, &r->p->nchwc_block, r->err);
+  if (st != TN_OK || r->p->nchwc_block == 8 || r->p->nchwc_block == 16) return st;
+  return tni_yaml_fail(&r->doc, y, r->err, "'nchwc_block' is 8 or 16, not %lld", (long long)r->p->nchwc_block);
+}
+
 static tn_status read_embeddings(profile_reader *r, const tni_yaml *y) {
   const char *text = NULL;
   const tn_status st = tni_yaml_str(&r->doc, y, "embeddings", &text, r->err);
@@ -372,6 +378,7 @@ static tn_status read_root(profile_reader *r) {
                                      "embeddings",
                                      "map",
                                      "load",
+                                     "nchwc_block",
                                      NULL};
   const tni_yaml *root = r->doc.root, *y;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the profile is empty");
@@ -391,6 +398,7 @@ static tn_status read_root(profile_reader *r) {
   if (st == TN_OK) st = read_kv(r, root);
   if (st == TN_OK && (y = tni_yaml_get(root, "embeddings"))) st = read_embeddings(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "map"))) st = read_map(r, y);
+  if (st == TN_OK && (y = tni_yaml_get(root, "nchwc_block"))) st = read_nchwc(r, y);
   return st == TN_OK ? read_numbers(r, root) : st;
 }
 

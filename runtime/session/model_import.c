@@ -23,7 +23,8 @@ static tni_import_limits limits_of(tn_model *m) {
   return (tni_import_limits){.copy = m->rt->profile->copy_files,
                              .budget = &m->budget,
                              .overridable = m->overridable,
-                             .n_overridable = m->n_overridable};
+                             .n_overridable = m->n_overridable,
+                             .nchwc_block = (uint32_t)m->rt->profile->nchwc_block};
 }
 
 /* The file, and the table of embeddings beside it where it reads rows in place of ids. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "runtime/graph/ir.h"
-#include "runtime/onnx/scan.h"
+#include "runtime/onnx/wire/wire.h"
 #include "tests/fuzz/feed.h"
 
 void *fz_alloc(tni_arena *a, size_t bytes) {

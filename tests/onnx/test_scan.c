@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "onnx.pb-c.h"
-#include "runtime/onnx/scan.h"
+#include "runtime/onnx/wire/wire.h"
 #include "suite.h"
 
 static wbuf small_graph(void) {

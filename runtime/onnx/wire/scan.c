@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/onnx/scan.h"
+#include "runtime/onnx/wire/scan.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
