@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# check-engines.sh BUILD: backends over libraries that nobody here wrote (examples/onednn-backend, ...), as projects of their own
+# check-engines.sh BUILD: backends over libraries that nobody here wrote (examples/onednn-backend and xnnpack-backend), as projects of their own
 # against what BUILD installs: each passes `tenon conform`, and MobileNetV2 and ResNet-18 with random weights give with it
 # what onnxruntime gives, every task within its bound. One whose library is not installed is left out; none: exit 77.
 set -eu
@@ -10,7 +10,7 @@ source=$(cd "$(dirname "$0")/.." && pwd)
 begin_check "$1" pkg-config meson ninja
 python=${TENON_TEST_PYTHON:-python3}
 engines=
-for e in onednn:oneapi/dnnl/dnnl.h:libdnnl-dev; do
+for e in onednn:oneapi/dnnl/dnnl.h:libdnnl-dev xnnpack:xnnpack.h:libxnnpack-dev,libpthreadpool-dev; do
   header=${e#*:}
   if echo "#include <${header%:*}>" | cc -E - >/dev/null 2>&1; then
     engines="$engines ${e%%:*}"
@@ -45,7 +45,7 @@ for e in $engines; do
     shift 3
     tenon check --all "models/$m" "$@" >placed 2>&1 || { cat placed; die "tenon check $m"; }
     ! grep -q '^[^ ]* *Conv.* host ' placed || { cat placed; die "the host convolves $m, not $e"; }
-    say "$m: $(grep -c " $e " placed) nodes on $e, $(grep -c ' host ' placed) on the host, $worst"
+    say "$m: $(grep -c "^v.* $e " placed) nodes on $e, $(grep -c '^[^ ]* .* host  ' placed) on the host, $worst"
   done
 done
 [ -n "$models" ] || say "no models were run: '$python' has no onnx or onnxruntime"

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A backend over XNNPACK (Debian's libxnnpack-dev). What its files share:
+ *
+ *   read.c     what a node means: convolutions, and what clamps their results, as one `step` each
+ *   claim.c    which nodes it takes, and why not the others
+ *   program.c  needs, slots and tasks
+ *   weights.c  XNNPACK's operators, made once of the constants
+ *   plan.c     a task at fixed sizes: conversions of layout, offsets of what lies between the steps
+ *   run.c      arguments and execution
+ *   device.c   memory and entry
+ *
+ * Images between the steps of one task have their channels last. XNNPACK reads up to XNN_EXTRA_BYTES behind what it is
+ * given, so that everything it reads is scratch, with room behind it. */
+#ifndef XNNPACK_BACKEND_H
+#define XNNPACK_BACKEND_H
+
+#include <tenon/attrs.h>
+#include <tenon/plugin.h>
+#include <xnnpack.h>
+
+enum { SLICES = 4 };
+
+typedef struct backend {
+  tn_plugin pub; /* first: the host's pointer is ours */
+  const tn_host *host;
+  tn_engine engine;
+  const tn_engine *engines[1];
+  tn_caps caps;
+} backend;
+
+typedef struct device {
+  tn_device pub;
+  const tn_host *host;
+} device;
+
+typedef struct step {
+  tn_id x, y, w, bias, low, high; /* values; bias and the limits of a Clip: TN_NONE where there is none */
+  int relu;
+  int64_t C, OC, groups, kernel[2], stride[2], dilation[2], pads[4];
+  int same; /* auto_pad SAME_UPPER */
+  tn_expr x_dims[4], y_dims[4];
+  uint32_t slices;           /* of the result's channels */
+  xnn_operator_t op[SLICES]; /* one a slice. They hold packed weights, and where they last ran: one item at a time */
+  tn_id nodes[2];
+  uint32_t n_nodes;
+} step;
+
+tn_status fail(tn_error *err, tn_status st, const char *fmt, ...) TN_PRINTF(3, 4);
+
+/* read.c. Reads node n, and what stands behind it (TN_NONE: nothing), as a step; or gives a reason and a text. */
+uint32_t read_step(const device *d, const tn_graph *g, tn_id n, tn_id behind, step *s, const char **text);
+/* The node that may be computed with n: the only reader of its result, TN_NONE where there is none. */
+tn_id follower(const tn_graph *g, tn_id n);
+
+/* claim.c */
+tn_status claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *err);
+
+/* program.c */
+typedef struct constant { /* raw, and the step that reads it */
+  tn_need need;
+  tn_slot slot;
+  tn_id value;
+  const void *ptr; /* from set() */
+  uint64_t bytes;
+} constant;
+typedef struct part { /* a task: steps [first, first + n) */
+  tn_task task;
+  tn_use *uses;
+  uint32_t first, n;
+  tn_id before;
+} part;
+struct tn_program {
+  device *device;
+  tn_graph graph; /* the head of the host's: what host->eval wants later */
+  tn_program_info info;
+  const tn_need **needs;
+  const tn_slot **slots;
+  const tn_task **tasks;
+  tn_slot *value_slots;
+  uint32_t n_value_slots;
+  tn_id *slot_of; /* [value] */
+  constant *constants;
+  part *parts;
+  step *steps;
+  uint32_t n_steps, n_constants;
+};
+tn_status lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err);
+void release(tn_program *p);
+
+/* weights.c */
+tn_status set_memory(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err);
+
+/* plan.c */
+typedef struct place { /* where an operand lies, before there is memory */
+  enum { NOWHERE, USE, SCRATCH } in;
+  uint32_t index; /* of the use */
+  uint64_t offset;
+} place;
+typedef struct action {
+  enum { EXECUTE, TO_LAST, FROM_LAST } what; /* TO_LAST: channels last */
+  const step *step;
+  int64_t n, c, h, w; /* of what is read */
+  place from, to;
+} action;
+struct tn_plan {
+  tn_program *program;
+  uint32_t task, n_actions;
+  uint64_t scratch_bytes;
+  action *actions;
+};
+tn_status measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *out);
+tn_status bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err);
+void unbind(tn_plan *plan);
+
+/* run.c */
+tn_status args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err);
+tn_status args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err);
+void args_free(tn_args *a);
+tn_status submit(tn_device *d, uint32_t engine, const tn_item *const *items, uint32_t n, tn_run *run, tn_error *err);
+
+/* device.c. Where a view lies; NULL for one without memory. */
+unsigned char *at(const tn_view *v);
+#endif
