@@ -4,6 +4,7 @@ import dataclasses
 import os
 import platform
 import re
+import shutil
 import subprocess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -38,8 +39,8 @@ def _arch(text):
 def _skeleton(tenon, work):
     """What `tenon new-plugin` writes."""
     folder = os.path.join(work, "blank")
-    if not os.path.isdir(folder):
-        subprocess.run([tenon, "new-plugin", "blank"], cwd=work, check=True, capture_output=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([tenon, "new-plugin", "blank"], cwd=work, check=True, capture_output=True)
     files = [open(os.path.join(folder, "blank." + e), encoding="utf-8").read() for e in ("c", "yaml")]
     return Subject("skeleton", "blank", *files, ["--level", "abi"])
 
