@@ -24,7 +24,7 @@
 #include "runtime/base/base.h"
 #include "runtime/pack/internal.h"
 
-enum { NAME_MAX_PART = 64, LOCK_POLL_MS = 20, STALL_S = 60, YOUNG_S = 60, SIGN_NS = 1000000000 };
+enum { NAME_MAX_PART = 64, LOCK_POLL_MS = 20, SAY_AFTER = 100 /* polls */, STALL_S = 60, YOUNG_S = 60, SIGN_NS = 1000000000 };
 
 static void clean_name(const char *from, char *to) {
   size_t n = 0;
@@ -102,7 +102,8 @@ int tni_pk_lock(const tni_pack_store *s, tn_status *st) {
     const int64_t now = tni_now_ns(), seen = last_sign(fd);
     if (seen != sign) since = now;
     sign = seen;
-    if (i == 0) tni_log_line(s->o->log, TN_LOG_WARN, "another process writes '%s': waiting", s->path);
+    if (i == 0 || i == SAY_AFTER)
+      tni_log_line(s->o->log, i ? TN_LOG_WARN : TN_LOG_INFO, "another process writes '%s': waiting", s->path);
     if (now - since >= patience(s)) {
       tni_log_line(s->o->log, TN_LOG_WARN, "the process that writes '%s' has done nothing for %lld s: going on without it",
                    s->path, (long long)(patience(s) / 1000000000));
