@@ -62,7 +62,7 @@ typedef struct tn_numerics {
 /* Weights that are quantized before they are packed: a model brought them so (MatMulNBits and the like), or a solver
  * chose codes and scales on the grid that the format states (tn_format.grid). AFFINE: w[n,k] = (code - zero) * scale in
  * f32, with scale and zero of row n and group k / group; codes are unsigned. LEVELS (1.1): w[n,k] = levels[code] * scale.
- * How they are stored is the host's affair, grid() tells. */
+ * How they are stored is up to the host: grid() gives them. */
 enum { TN_QUANT_AFFINE = 0, TN_QUANT_LEVELS = 1 };
 /* 1.1. A format with a `grid` that gets KEEP takes codes, scales and zeros bit for bit, and refuses (TN_E_INVALID, from
  * begin or rows) what its grid does not hold. Without KEEP it may round. */
