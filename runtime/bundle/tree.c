@@ -267,7 +267,8 @@ tn_status tni_bd_stage(tni_bd *b) {
 
 tn_status tni_bd_publish(tni_bd *b) {
   if (!walk_tree(b, b->stage, finish_entry))
-    return tni_fail(b->err, TN_E_IO, b->stage, "cannot finish '%s': %s", b->stage, strerror(errno));
+    return tni_fail(b->err, tni_errno_status(errno, TN_E_IO), b->stage, "cannot finish '%s': %s", b->stage,
+                    strerror(errno));
   if (rename(b->stage, b->o.folder) != 0)
     return tni_fail(b->err, TN_E_IO, b->o.folder, "cannot give the bundle its name '%s': %s", b->o.folder,
                     strerror(errno));

@@ -80,7 +80,8 @@ static tn_status step_into(path_walk *w, int *fd) {
   if (next < 0 || fstat(next, &st) != 0) {
     int why = errno;
     if (next >= 0) close(next);
-    return refuse(w, why == ENOENT || why == ENOTDIR ? TN_E_UNAVAILABLE : TN_E_IO, "%s", strerror(why));
+    return refuse(w, tni_errno_status(why, why == ENOENT || why == ENOTDIR ? TN_E_UNAVAILABLE : TN_E_IO), "%s",
+                  strerror(why));
   }
   if (S_ISLNK(st.st_mode)) {
     close(next);

@@ -120,17 +120,11 @@ static tn_status obs_measure(const tn_program *p, tn_id task, const tn_dims *dim
   return st;
 }
 
+/* What set gets lives until release: the view and the blob are the host's own. */
 static tn_status obs_set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
-  tni_cf_loan l;
-  const size_t params = blob ? blob->n_params * sizeof *blob->params : 0;
-  const bool lent = tni_cf_loan_begin(&l, "set", VIEW_BYTES + sizeof *blob + params);
-  tn_blob *copy =
-      lent && view && blob ? tni_cf_loan_copy(&l, blob, blob->h.size) : NULL; /* on disk, it is read later */
-  if (copy && params) copy->params = tni_cf_loan_copy(&l, blob->params, params);
   const char *before = tni_cf_call_begin("set");
-  const tn_status st = tni_obs_any()->real->set(p, slot, lent ? lend_view(&l, view) : view, copy ? copy : blob, err);
+  const tn_status st = tni_obs_any()->real->set(p, slot, view, blob, err);
   tni_cf_call_over(before);
-  tni_cf_loan_end(&l);
   return st;
 }
 
