@@ -20,7 +20,9 @@ static cl_mem import_arm(const tni_cl_context *c, void *ptr, uint64_t bytes, cl_
   return NULL;
 }
 
+/* OpenCL has no memory of 0 bytes: one stands for it. */
 static cl_mem make_mem(const tni_cl_context *c, const tn_buffer_req *req, cl_int *code) {
+  if (!req->bytes) return c->api->CreateBuffer(c->context, CL_MEM_READ_WRITE, 1, NULL, code);
   if (req->kind == TN_MEM_HOST_PTR && (c->info->features & TNI_CLF_ARM_IMPORT))
     return import_arm(c, (char *)req->ptr + req->offset, req->bytes, code);
   cl_mem_flags flags = CL_MEM_READ_WRITE;
@@ -42,7 +44,6 @@ static tn_status check_request(const tni_cl_context *c, const tn_buffer_req *req
   const char *name = c->info->name;
   if (req->kind != TN_MEM_NEW && req->kind != TN_MEM_HOST_PTR)
     return tni_cm_fail(err, TN_E_UNSUPPORTED, name, "memory of kind %u cannot be taken over", req->kind);
-  if (req->bytes == 0) return tni_cm_fail(err, TN_E_INVALID, name, "a buffer of 0 bytes");
   if (req->bytes > c->info->max_alloc)
     return tni_cm_fail(err, TN_E_NO_MEMORY, name, "a buffer of %llu bytes; the device allocates at most %llu at once",
                        (unsigned long long)req->bytes, (unsigned long long)c->info->max_alloc);
@@ -62,7 +63,7 @@ tn_status tni_cl_create(tn_device *d, const tni_cl_context *c, const tn_buffer_r
   b->mem = make_mem(c, req, &code);
   b->imported = req->kind == TN_MEM_HOST_PTR;
   if (b->imported) b->user = (char *)req->ptr + req->offset;
-  if (b->mem && (req->flags & TN_BUF_ZERO) && !b->imported) code = zero_mem(c, b->mem, req->bytes);
+  if (b->mem && (req->flags & TN_BUF_ZERO) && !b->imported && req->bytes) code = zero_mem(c, b->mem, req->bytes);
   if (b->mem && code == CL_SUCCESS) {
     *out = &b->pub;
     return TN_OK;
@@ -100,7 +101,7 @@ tn_status tni_cl_map(tn_buffer *b, uint64_t offset, uint64_t n, uint32_t access,
     return tni_cm_fail(err, TN_E_INVALID, c->info->name, "a mapping outside its buffer");
   cl_map_flags flags = (access & TN_READ ? CL_MAP_READ : 0) | (access & (TN_WRITE | TN_APPEND) ? CL_MAP_WRITE : 0);
   cl_int code = CL_SUCCESS;
-  *ptr = c->api->EnqueueMapBuffer(c->queue, m->mem, CL_TRUE, flags, offset, n, 0, NULL, NULL, &code);
+  *ptr = c->api->EnqueueMapBuffer(c->queue, m->mem, CL_TRUE, flags, offset, b->bytes ? n : 1, 0, NULL, NULL, &code);
   return *ptr ? TN_OK : tni_cl_fail(err, code ? code : CL_MAP_FAILURE, c->info->name, "clEnqueueMapBuffer");
 }
 

@@ -174,6 +174,8 @@ static tn_status enumerate_devices(tn_plugin *pub, uint32_t cap, const tn_caps *
 /* --- device ------------------------------------------------------------------------------------------------------ */
 
 static tn_status create_device_buffer(tn_device *d, const tn_buffer_req *req, tn_buffer **out, tn_error *err) {
+  if (req->kind >= 32 || !(d->caps->import_kinds & 1u << req->kind))
+    return tni_cm_fail(err, TN_E_UNSUPPORTED, d->caps->name, "memory of kind %u is not taken over", req->kind);
   return tni_cl_create(d, &((tni_cl_device *)d)->context, req, out, err);
 }
 

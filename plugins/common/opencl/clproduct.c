@@ -53,6 +53,7 @@ static tni_cx_view half_rows(tni_cx *e, const tni_cl_op *o, uint32_t op, int64_t
   int64_t rows, pitch;
   const bool regular = tni_cx_as_rows(e, &x, &rows, &pitch);
   if (regular && x.type == TN_DT_F16) return tni_cx_rows_view(x.place, x.type, M, o->K, pitch);
+  if (regular && x.rank > 4) x = tni_cx_rows_view(x.place, x.type, M, o->K, pitch);
   tni_cx_view h = x;
   h.type = TN_DT_F16;
   h.place = place_in_arena(tni_cx_temp(e, op, TEMP_X)->offset);
