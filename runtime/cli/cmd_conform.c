@@ -231,14 +231,14 @@ int cmd_conform(int argc, const char **argv) {
       {"wrapper", 0, OPT_TEXT, &k.wrapper, "CMD", NULL, "start cases with this command, such as an emulator", NULL},
       {"worker", 0, OPT_TEXT, &k.worker, "FILE", NULL, "the program tenon-conform", "the installed one"},
       OPT_ROWS_END};
+  static char only[] = "replay/*", *replay_only[] = {only, NULL};
   int rc = cli_parse(
       &k.c, argc, argv,
       &(cli_use){.usage = "PLUGIN.so|host [options]", .operand = "PLUGIN", .own = own, .formats = "text|json"});
   if (!rc && k.section && !k.c.profile) rc = cli_usage(&k.c, "--plugin says whose options of a --profile are meant");
-  if (!rc && k.replay_dir && k.cases) rc = cli_usage(&k.c, "--replay is a case of its own");
   find_level(&k);
   if (!rc) rc = parse_seed(&k);
-  if (!rc && k.replay_dir) k.cases = (char *[]){(char *)"replay/*", NULL};
+  if (!rc && k.replay_dir && !k.cases) k.cases = replay_only;
   if (!rc) rc = parse_rest(&k);
   if (!rc) rc = look_at_file(&k, k.c.operand);
   if (!rc) rc = find_worker(&k);

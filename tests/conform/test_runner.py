@@ -102,6 +102,12 @@ class Runner(unittest.TestCase):
         p = self.run_kit('--case', 'a/fail', '--seed', '9', '--option', 'k=v')
         self.assertIn("--option 'k=v' --case a/fail --seed 9", p.stdout)
 
+    def test_replay_runs_nothing_else(self):
+        rc, r = self.report('--replay', self.dir.name)
+        self.assertEqual((rc, r['cases']), (1, []))
+        rc, r = self.report('--replay', self.dir.name, '--case', 'c/*')  # as "again:" says it
+        self.assertEqual((rc, len(r['cases'])), (0, 1))
+
     def test_levels(self):
         rc, r = self.report('--level', 'matmul')
         self.assertEqual([c['name'] for c in r['cases']], ['a/pass', 'a/fail', 'a/skip', 'levels/matmul/x'])

@@ -69,7 +69,7 @@ TNI_ARM_GEMV(q8g128_grid8, i8mm)
 /* Bytes (plugins/common/formats/int8.h). */
 #define TNI_ARM_BYTES(tile, isa)                                                                            \
   void tni_arm_bytes_s32_u8_s8_##tile##_##isa(const uint8_t *const *blocks, size_t quads, const uint8_t *a, \
-                                              size_t lda, size_t rows, int32_t *acc);
+                                              size_t lda, size_t rows, const tni_clt_next *next, int32_t *acc);
 TNI_ARM_BYTES(2x16, neon)
 TNI_ARM_BYTES(4x16, dotprod)
 TNI_ARM_BYTES(8x8, i8mm)

@@ -112,6 +112,7 @@ typedef struct tni_cf_memory {
   tn_buffer *buffer;             /* NULL: host memory */
   uint64_t bytes, offset, strip; /* strip: of guards behind it in its buffer */
   uint8_t fill;                  /* of the guards */
+  bool filled;                   /* they stand */
   uint8_t *mapped;               /* first byte of the buffer while the CPU looks at it */
   tn_view view;
   int64_t dims[TN_MAX_RANK], strides[TN_MAX_RANK];

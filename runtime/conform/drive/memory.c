@@ -49,6 +49,7 @@ static bool make_buffer(tni_cf_drive *d, const lie *how, uint64_t bytes, tni_cf_
   if (d->h->device->create(d->h->device, &req, &m->buffer, &d->h->err) != TN_OK || !m->buffer) return false;
   if (!tni_cf_memory_look(d->h, m, TN_WRITE, &at)) return false;
   memset(at - m->offset, m->fill, m->offset + bytes + m->strip);
+  m->filled = true;
   m->view.buffer = m->buffer;
   m->view.offset = m->offset;
   if (how->cpu) m->view.ptr = at;
@@ -104,7 +105,9 @@ bool tni_cf_memory_look(tni_cf_host *h, tni_cf_memory *m, uint32_t access, uint8
   void *p = NULL;
   if (!m->buffer) return *at = m->host.p, true;
   if (!m->mapped) {
-    if (h->device->map(m->buffer, 0, m->offset + m->bytes + m->strip, access, &p, &h->err) != TN_OK || !p) return false;
+    /* The strips beside it are to stay: what only is written need not come (plugin.h, map). */
+    const uint32_t how = m->filled ? access | TN_READ : access;
+    if (h->device->map(m->buffer, 0, m->offset + m->bytes + m->strip, how, &p, &h->err) != TN_OK || !p) return false;
     m->mapped = p;
   }
   *at = m->mapped + m->offset;
