@@ -126,7 +126,7 @@ static tn_status run_all(tni_cf_inst *i, uint32_t split) {
 /* Slots that an output may overwrite are an instance's own here: nobody may write to an input. */
 tn_status tni_cf_inst_run(tni_cf_inst *i, uint8_t with, uint32_t split) {
   uint64_t bytes, after;
-  if (!tni_cf_inst_fill(i, with)) return TN_E_INTERNAL;
+  if (!tni_cf_inst_fill(i, with)) return i->d->h->err.code == TN_E_DEVICE_LOST ? TN_E_DEVICE_LOST : TN_E_INTERNAL;
   uint8_t *was = inputs_now(i, &bytes);
   tn_status st = run_all(i, split);
   uint8_t *is = was ? inputs_now(i, &after) : NULL;
