@@ -39,18 +39,20 @@ static atomic_long n_mappings;
 
 /* --- blocks that are followed: a table with open addressing ------------------------------------------------------- */
 
-enum { SLOTS = 1 << 16 };
-static uintptr_t slots[SLOTS]; /* 0: free; 1: was taken */
 static long n_slots;
 static atomic_flag slots_lock = ATOMIC_FLAG_INIT;
-
-static bool is_followed(const void *caller) { return (uintptr_t)caller - followed_from < followed_to - followed_from; }
-
-static uint32_t slot_of(uintptr_t p) { return (uint32_t)(p >> 4) * 2654435761u % SLOTS; }
 
 static void lock_slots(void) {
   while (atomic_flag_test_and_set(&slots_lock)) sched_yield();
 }
+
+#if WATCHED
+enum { SLOTS = 1 << 16 };
+static uintptr_t slots[SLOTS]; /* 0: free; 1: was taken */
+
+static bool is_followed(const void *caller) { return (uintptr_t)caller - followed_from < followed_to - followed_from; }
+
+static uint32_t slot_of(uintptr_t p) { return (uint32_t)(p >> 4) * 2654435761u % SLOTS; }
 
 static void block_add(void *p, const void *caller) {
   if (!p || !is_followed(caller)) return;
@@ -71,6 +73,7 @@ static bool block_drop(const void *p) {
   atomic_flag_clear(&slots_lock);
   return found;
 }
+#endif
 
 void tni_cf_heap_follow(uintptr_t from, uintptr_t to) {
   followed_from = from;
