@@ -21,8 +21,9 @@ typedef struct tn_pack tn_pack; /* the plugin's own: one packing under way */
 
 /* How a format computes, declared: the contract that kernels are judged by (docs/numerics.md).
  * Activations: x is cut into groups of act_group along K (0: the whole row). TN_ACT_ABSMAX: s = absmax / act_max (f32
- * division), q = round(x * (1 / s)) where 1/s is the f32 quotient act_max / absmax; absmax 0 gives q = 0. TN_ACT_NONE: x
- * is used in act_dtype.
+ * division), q = round(x * (1 / s)) where 1/s is the f32 quotient act_max / absmax; absmax 0 gives q = 0. So does, with
+ * s = 0, a group that is so small that act_max / absmax overflows to infinity, and with TN_DENORM_FLUSH one whose s is
+ * denormal. TN_ACT_NONE: x is used in act_dtype.
  * TN_ACT_RUNSUM, for lookup tables: as ABSMAX with, for absmax, the largest sum of |x| over the runs of act_run elements
  * that the group is cut into (the last may be short), f32, neighbours added first: (|x0| + |x1|) + (|x2| + |x3|). A
  * table of all partial sums of a run's q then spans at most act_max and the rounding of q: no entry of it is rounded.

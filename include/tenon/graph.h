@@ -3,8 +3,10 @@
  * tenon/graph.h: the graph that a plugin sees, what it claims of it and what the host took; a part of the vendor ABI.
  *
  * A graph is read only and valid for the call. A program may keep ids and expressions, and tn_graph.ctx, which outlives
- * it: a shallow copy of the tn_graph is what host->eval and its like need in measure and bind. All else (nodes, values,
- * arrays such as tn_value.dims, names) is copied where it is needed later. Names are for messages.
+ * it. Of a tn_graph host->eval, range, divides, order and symbols read ctx alone: for measure and bind a program keeps
+ *   tn_graph head = {.h = TN_HDR(tn_graph), .ctx = g->ctx};
+ * and not `head = *g`, as the host's struct may be shorter. All else (nodes, values, arrays such as tn_value.dims,
+ * names) is copied where it is needed later. Names are for messages.
  * The rules of structs and threads are those of tenon/plugin.h, which includes this file and has TN_HDR.
  */
 #ifndef TENON_GRAPH_H

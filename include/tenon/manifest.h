@@ -7,10 +7,11 @@
  *
  *   TN_MANIFEST("name: my-npu\n" "version: 1.2.0\n" "abi: {min: \"1.0\", max: \"1.0\"}\n" "arch: aarch64\n")
  *
- * once per plugin, outside of functions. The keys are those of NAME.yaml (docs/security.md) but sha256: the note has 32
- * bytes for it in front of the text, zero when compiled (no hash is checked then), filled at the end of the build by
- * `scripts/manifest_sha256.py --note FILE...` (the page says what is hashed, for tools of your own). A NAME.yaml beside the
- * file goes before the note's text; the note's hash is checked all the same.
+ * once per plugin, outside of functions. The keys are those of NAME.yaml (docs/writing-a-plugin.md, "Keys of the
+ * manifest") but sha256: the note has 32 bytes for it in front of the text, zero when compiled (no hash is checked
+ * then), filled at the end of the build by `scripts/manifest_sha256.py --note FILE...` of the source tree
+ * (docs/security.md says what is hashed, for tools of your own). A NAME.yaml beside the file goes before the note's
+ * text; the note's hash is checked all the same.
  *
  * The note: section .note.tenon, owner "Tenon", type 1, descriptor = 32 bytes of SHA-256, then the text up to a zero byte.
  */

@@ -4,8 +4,10 @@
  *
  * One id, one meaning: an id stands for the newest ONNX form of the operator. Older opsets are rewritten to it at import
  * (attributes that became inputs become constants, a Softmax before 13 carries coerce_2d = 1). Numbers are stable and
- * appended only; a plugin answers TN_NO with TN_WHY_OP to an id that it does not know. Attributes cross in the order in
- * which runtime/graph/ops.def lists them, defaults filled in; the orders that backends need most are the enums below.
+ * appended only; a plugin answers TN_NO with TN_WHY_OP to an id that it does not know. Attributes cross in the order of
+ * tenon/attrs.h, defaults filled in; include that yourself, this header does not. The orders that backends need most
+ * are the enums below. docs/operators.md (installed: share/doc/tenon/operators.md) has each operator's versions and
+ * types.
  */
 #ifndef TENON_OPS_H
 #define TENON_OPS_H

@@ -7,8 +7,11 @@
  * of five devices through these calls is docs/plugin-abi.md. This is the header to include; it brings
  *   tenon/format.h   weights and their formats
  *   tenon/graph.h    the graph that a plugin sees, claims
- *   tenon/ops.h      operators; tenon/attrs.h, which it includes, has the order and the names of their attributes
+ *   tenon/ops.h      operators
  *   tenon/types.h    what the application API (tenon/tenon.h) shares with it
+ * Two are included by none of these. tenon/attrs.h: the order of all operators' attributes (TN_AT_*) and the words of
+ * those that are texts (TN_WORD_*). tenon/manifest.h: a manifest inside the plugin.
+ * Pages that the headers name as docs/NAME.md are installed as share/doc/tenon/NAME.md.
  * The version here, TN_ABI_*, is that of these headers but types.h; the application API has one of its own, TN_API_*.
  *
  * Rules of the headers
@@ -24,7 +27,9 @@
  *  6. Threads. Host services: any. enumerate/open/close: one at a time per plugin. claim .. args_free and buffers: one
  *     at a time per device, but beside run and submit. run: at once for different args, also of one plan. submit: one at
  *     a time per engine. Formats: any thread.
- *  7. No exit, abort, signal handler or exception crosses. FP mode, affinity and signal mask come back unchanged.
+ *  7. No exit, abort, signal handler or exception crosses. FP mode, affinity and signal mask come back unchanged. A
+ *     thread that a plugin starts should block all signals but those of faults (SIGSEGV, SIGBUS, SIGFPE, SIGILL): the
+ *     others are the application's. It inherits the mask of who starts it: block, pthread_create, put the mask back.
  *  8. Enum values born in minor m are used only when the negotiated minor >= m. "1.1" at a field, a struct or a value says
  *     when it was born; the rest is 1.0.
  */
@@ -254,7 +259,10 @@ typedef struct tn_buffer_req {
 } tn_buffer_req;
 
 /* Memory of one use. What engines read of INPUT and STEP values lies in one buffer of the device, which the host writes
- * once per step. */
+ * once per step.
+ * Values of INPUT, OUTPUT, STEP and TEMP slots, and constants that set() gets without a blob, are dense, row-major:
+ * the last stride is 1, each other one is the product of the dims after it. Only a STATE has strides of its own
+ * (tn_layout). Packed weights, slots without a value and scratch have rank 0: only their bytes count. */
 typedef struct tn_view {
   tn_hdr h;
   tn_buffer *buffer;      /* the root that engines find it in; NULL: host memory */
@@ -305,7 +313,8 @@ typedef struct tn_option {
   tn_hdr h;
   const char *key;
   const char *help;
-  const char *dflt; /* the default, in YAML spelling */
+  const char *dflt; /* the default, in YAML spelling: "true", "32", "0.5"; of a STRING the text itself, such as
+                     * "blocking", without quotes of its own ("" is the empty one). NULL: false, 0, "" */
   double lo;        /* least, for INT and FLOAT, when lo < hi */
   double hi;        /* largest */
   uint32_t type;    /* TN_OPT_* */
@@ -328,7 +337,9 @@ typedef struct tn_engine {
   tn_hdr h;
   const char *name;
   uint32_t flags; /* TN_ENGINE_* */
-  uint32_t depth; /* items it takes in flight; 0: any number */
+  /* Items that it takes in flight; 0: any number. Today's host counts them for each session: where the engine is not
+   * BLOCKING, several sessions may have more in flight together. submit queues those, it does not refuse them. */
+  uint32_t depth;
 } tn_engine;
 
 enum { TN_CAPS_OFFLINE = 1 }; /* claims, lowers and packs for hardware that is not here; cannot run */
@@ -342,7 +353,7 @@ typedef struct tn_caps {
   const tn_clock *clock;           /* of tn_times and tn_item.ready, or NULL */
   uint32_t n_engines;
   uint32_t flags;            /* TN_CAPS_* */
-  uint32_t import_kinds;     /* of create: bit k = TN_MEM_k */
+  uint32_t import_kinds;     /* of create: bit k = TN_MEM_k. The host does not look at bit 0 (NEW) */
   uint32_t export_kinds;     /* of share */
   uint32_t align;            /* of buffers */
   uint32_t sub_align;        /* of views in them */

@@ -12,9 +12,10 @@
  *   libraries: [libOpenCL.so.1] # optional: libraries that must be there (libraries.h); "a|b": one of them
  *   formats: [w4g]              # optional: weight formats, for lists
  *   ops: [MatMul, Gemm]         # optional: operators, for lists
- *   confine: driver             # optional: what its process may do where it has one of its own (walls.h): strict or
- * driver sha256: 64 hex digits       # optional: of NAME.so
+ *   confine: driver             # optional: what its process may do where it has one of its own (walls.h): or strict
+ *   sha256: 64 hex digits       # optional: of NAME.so
  *
+ * docs/writing-a-plugin.md has the table of keys for vendors.
  * Errors of the text are TN_E_INVALID with file:line:column; what this machine cannot do is TN_E_INCOMPATIBLE.
  */
 #ifndef TENON_PLUGIN_MANIFEST_H

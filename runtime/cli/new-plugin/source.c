@@ -1,4 +1,5 @@
-/* @NAME@: a backend for Tenon. The contract is <tenon/plugin.h>; docs/writing-a-plugin.md goes on from here.
+/* @NAME@: a backend for Tenon. The contract is <tenon/plugin.h>; writing-a-plugin.md goes on from here (installed in
+ * share/doc/tenon).
  *
  * What stands here opens a device that takes nothing, and says so: the level "abi" of `tenon conform` passes. */
 #define PLUGIN_NAME "@NAME@"
