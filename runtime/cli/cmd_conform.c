@@ -216,7 +216,7 @@ int cmd_conform(int argc, const char **argv) {
        "its file"},
       {"device", 0, OPT_INT, &k.device, "N", "0..", "index of the device", NULL},
       {"model", 0, OPT_TEXT, &k.model, "MODEL", NULL, "ask for claims of this model too, and run what it claims", NULL},
-      {"replay", 0, OPT_TEXT, &k.replay_dir, "DIR", NULL, "ask what `tenon verify --each-node` saved, too", NULL},
+      {"replay", 0, OPT_TEXT, &k.replay_dir, "DIR", NULL, "only a case that `tenon verify --each-node` saved", NULL},
       {"thorough", 0, OPT_FLAG, &k.thorough, NULL, NULL, "more of everything: a long run", NULL},
       {"minutes", 0, OPT_REAL, &k.minutes, "N", "0..100000", "the time that there is; half of it is for random graphs",
        "no limit"},
