@@ -203,14 +203,18 @@ static void refused_memory(void) {
   tn_error err = {.h = TN_HDR(tn_error)};
   tn_buffer_req req = {.h = TN_HDR(tn_buffer_req), .bytes = info.max_alloc + 1, .fd = -1};
   CU_ASSERT(tni_cl_create(&d, &context, &req, &b, &err) == TN_E_NO_MEMORY && strstr(err.message, "at most"));
-  req.bytes = 0;
-  CU_ASSERT(tni_cl_create(&d, &context, &req, &b, NULL) == TN_E_INVALID);
+  void *p = NULL;
+  req.bytes = 0; /* what a value of no elements takes */
+  CU_ASSERT_FATAL(tni_cl_create(&d, &context, &req, &b, &err) == TN_OK);
+  CU_ASSERT(tni_cl_map(b, 0, 1, TN_READ, &p, NULL) == TN_E_INVALID);
+  CU_ASSERT_FATAL(tni_cl_map(b, 0, 0, TN_READ, &p, &err) == TN_OK);
+  CU_ASSERT(tni_cl_unmap(b, p, &err) == TN_OK);
+  tni_cl_destroy(b);
   req = (tn_buffer_req){
       .h = TN_HDR(tn_buffer_req), .bytes = 64, .kind = TN_MEM_HOST_PTR, .ptr = (char *)&req + 1, .fd = -1};
   CU_ASSERT(tni_cl_create(&d, &context, &req, &b, NULL) == TN_E_UNSUPPORTED);
   req = (tn_buffer_req){.h = TN_HDR(tn_buffer_req), .bytes = 4096, .flags = TN_BUF_ZERO, .fd = -1};
   CU_ASSERT_FATAL(tni_cl_create(&d, &context, &req, &b, &err) == TN_OK);
-  void *p = NULL;
   CU_ASSERT(tni_cl_map(b, 4000, 97, TN_READ, &p, NULL) == TN_E_INVALID);
   CU_ASSERT_FATAL(tni_cl_map(b, 0, 4096, TN_READ | TN_WRITE, &p, &err) == TN_OK);
   int64_t sum = 0;
