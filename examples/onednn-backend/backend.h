@@ -2,7 +2,7 @@
  *
  * A backend over oneDNN (libdnnl 2.6 or newer of major 2). What its files share:
  *
- *   read.c     what a node means: convolutions, pools, products and the chains behind them, as one `step` each
+ *   read.c     what a node means: convolutions, pools, products and the chains after them, as one `step` each
  *   claim.c    which nodes it takes, and why not the others
  *   program.c  needs, slots and tasks
  *   weights.c  constants, reordered once into private memory
@@ -78,8 +78,8 @@ typedef struct step {
 static inline int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 tn_status fail(tn_error *err, tn_status st, const char *fmt, ...) TN_PRINTF(3, 4);
 
-/* read.c. Reads node n, and what stands behind it (TN_NONE: nothing), as a step; or gives a reason and a text. */
-uint32_t read_step(const device *d, const tn_graph *g, tn_id n, tn_id behind, step *s, const char **text);
+/* read.c. Reads node n, and what follows it (TN_NONE: nothing), as a step; or gives a reason and a text. */
+uint32_t read_step(const device *d, const tn_graph *g, tn_id n, tn_id next, step *s, const char **text);
 /* The node that may be computed with n: the only reader of its result, TN_NONE where there is none. */
 tn_id follower(const tn_graph *g, tn_id n);
 

@@ -3,15 +3,15 @@
 
 #include "backend.h"
 
-/* The convolution that takes node `behind` with it: the last one, so that what else it reads is there. */
-static tn_id carrier(const device *d, const tn_graph *g, tn_id behind, step *s) {
-  const tn_node *n = g->nodes[behind];
+/* The convolution that takes node `next` with it: the last one, so that what else it reads is there. */
+static tn_id carrier(const device *d, const tn_graph *g, tn_id next, step *s) {
+  const tn_node *n = g->nodes[next];
   const char *text;
   tn_id best = TN_NONE;
   for (uint32_t i = 0; i < n->n_in; i++) {
     const tn_id c = n->in[i] == TN_NONE ? TN_NONE : g->values[n->in[i]]->producer;
-    if (c == TN_NONE || c >= g->n_nodes || follower(g, c) != behind) continue;
-    if ((best == TN_NONE || c > best) && read_step(d, g, c, behind, s, &text) == TN_WHY_NONE) best = c;
+    if (c == TN_NONE || c >= g->n_nodes || follower(g, c) != next) continue;
+    if ((best == TN_NONE || c > best) && read_step(d, g, c, next, s, &text) == TN_WHY_NONE) best = c;
   }
   return best;
 }

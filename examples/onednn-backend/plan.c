@@ -127,7 +127,7 @@ static place convert_columns(builder *b, int what, int64_t rows, const step *s, 
   return sliced;
 }
 
-/* Where the operands of what stands behind lie. */
+/* Where the operands of what follows lie. */
 static void sources(builder *b, const step *s, const size *y, int plain, place *out) {
   for (uint32_t i = 0; i < s->n_posts; i++) {
     const post *o = &s->posts[i];

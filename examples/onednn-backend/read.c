@@ -100,7 +100,7 @@ static int add_clip(const tn_graph *g, step *s, const tn_node *n) {
   return 1;
 }
 
-static int add_behind(const device *d, const tn_graph *g, step *s, const tn_node *n) {
+static int add_next(const device *d, const tn_graph *g, step *s, const tn_node *n) {
   const tn_id product = s->y;
   tn_id in[TN_CHAIN_MAX_INPUTS];
   uint32_t first = 0, times = 0;
@@ -251,11 +251,11 @@ tn_id follower(const tn_graph *g, tn_id i) {
   return y && y->kind == TN_VALUE_ACT && y->n_uses == 1 ? y->uses[0] : TN_NONE;
 }
 
-uint32_t read_step(const device *d, const tn_graph *g, tn_id i, tn_id behind, step *s, const char **text) {
+uint32_t read_step(const device *d, const tn_graph *g, tn_id i, tn_id next, step *s, const char **text) {
   const tn_node *n = g->nodes[i];
   uint32_t why = TN_WHY_OP;
   memset(s, 0, sizeof *s);
-  *text = "oneDNN takes convolutions, pools, products and what stands behind them";
+  *text = "oneDNN takes convolutions, pools, products and what follows them";
   s->w = s->bias = TN_NONE;
   s->nodes[s->n_nodes++] = i;
   if (n->n_in && n->in[0] != TN_NONE && n->n_out) {
@@ -272,8 +272,8 @@ uint32_t read_step(const device *d, const tn_graph *g, tn_id i, tn_id behind, st
   s->y_rank = y->rank;
   memcpy(s->x_dims, x->dims, x->rank * sizeof *x->dims);
   memcpy(s->y_dims, y->dims, y->rank * sizeof *y->dims);
-  if (behind == TN_NONE) return why;
-  *text = "what stands behind the convolution is nothing that oneDNN can append to it";
-  s->nodes[s->n_nodes++] = behind;
-  return add_behind(d, g, s, g->nodes[behind]) ? TN_WHY_NONE : TN_WHY_ATTR;
+  if (next == TN_NONE) return why;
+  *text = "what follows the convolution is nothing that oneDNN can append to it";
+  s->nodes[s->n_nodes++] = next;
+  return add_next(d, g, s, g->nodes[next]) ? TN_WHY_NONE : TN_WHY_ATTR;
 }

@@ -10,8 +10,8 @@
  *   run.c      arguments and execution
  *   device.c   memory and entry
  *
- * Images between the steps of one task have their channels last. XNNPACK reads up to XNN_EXTRA_BYTES behind what it is
- * given, so that everything it reads is scratch, with room behind it. */
+ * Images between the steps of one task have their channels last. XNNPACK reads up to XNN_EXTRA_BYTES past what it is
+ * given, so that everything it reads is scratch, with room after it. */
 #ifndef XNNPACK_BACKEND_H
 #define XNNPACK_BACKEND_H
 
@@ -48,8 +48,8 @@ typedef struct step {
 
 tn_status fail(tn_error *err, tn_status st, const char *fmt, ...) TN_PRINTF(3, 4);
 
-/* read.c. Reads node n, and what stands behind it (TN_NONE: nothing), as a step; or gives a reason and a text. */
-uint32_t read_step(const device *d, const tn_graph *g, tn_id n, tn_id behind, step *s, const char **text);
+/* read.c. Reads node n, and what follows it (TN_NONE: nothing), as a step; or gives a reason and a text. */
+uint32_t read_step(const device *d, const tn_graph *g, tn_id n, tn_id next, step *s, const char **text);
 /* The node that may be computed with n: the only reader of its result, TN_NONE where there is none. */
 tn_id follower(const tn_graph *g, tn_id n);
 

@@ -32,7 +32,7 @@ static tn_status eval_dims(const builder *b, const tn_expr *dims, int64_t *out, 
   return TN_OK;
 }
 
-/* Room in scratch from this action on, with what XNNPACK reads behind it; later uses make it last longer. */
+/* Room in scratch from this action on, with what XNNPACK reads past it; later uses make it last longer. */
 static place scratch(builder *b, uint64_t bytes, int64_t *index) {
   b->iv[b->n_iv] = (tn_interval){.first = b->plan->n_actions, .last = b->plan->n_actions,
       .bytes = bytes + XNN_EXTRA_BYTES, .align = 64};

@@ -14,7 +14,7 @@ static int holds(const tn_id *list, uint32_t n, tn_id v) {
   return 0;
 }
 
-/* The node that stands behind nodes[i] in its group; TN_NONE where it is alone; *inner: it is the one behind. */
+/* The node that follows nodes[i] in its group; TN_NONE where it is alone; *inner: it is the second one. */
 static tn_id partner(const tn_subgraph *s, uint32_t i, int *inner) {
   *inner = 0;
   if (!s->group_of || s->group_of[i] == TN_NONE) return TN_NONE;
@@ -33,8 +33,8 @@ static tn_status make_steps(tn_program *p, const tn_subgraph *s) {
     int inner;
     const tn_id with = partner(s, i, &inner);
     if (with != TN_NONE && !inner) continue;
-    const tn_id first = inner ? with : s->nodes[i], behind = inner ? s->nodes[i] : TN_NONE;
-    if (read_step(p->device, s->graph, first, behind, &p->steps[p->n_steps], &text) != TN_WHY_NONE) return TN_E_INVALID;
+    const tn_id first = inner ? with : s->nodes[i], next = inner ? s->nodes[i] : TN_NONE;
+    if (read_step(p->device, s->graph, first, next, &p->steps[p->n_steps], &text) != TN_WHY_NONE) return TN_E_INVALID;
     p->n_steps++;
   }
   return TN_OK;

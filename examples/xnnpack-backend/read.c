@@ -30,7 +30,7 @@ static int is_bias(const device *d, const tn_graph *g, tn_id v, int64_t N) {
 }
 
 /* Results are clamped, by constants: a plugin learns them when memory is set. */
-static int add_behind(const tn_graph *g, step *s, const tn_node *n) {
+static int add_next(const tn_graph *g, step *s, const tn_node *n) {
   if (n->n_out != 1 || !same_dims(g, s->y, n->out[0])) return 0;
   s->y = n->out[0];
   if (n->op == TN_OP_RELU) return s->relu = 1;
@@ -98,7 +98,7 @@ tn_id follower(const tn_graph *g, tn_id i) {
   return y && y->kind == TN_VALUE_ACT && y->n_uses == 1 ? y->uses[0] : TN_NONE;
 }
 
-uint32_t read_step(const device *d, const tn_graph *g, tn_id i, tn_id behind, step *s, const char **text) {
+uint32_t read_step(const device *d, const tn_graph *g, tn_id i, tn_id next, step *s, const char **text) {
   const tn_node *n = g->nodes[i];
   uint32_t why = TN_WHY_OP;
   memset(s, 0, sizeof *s);
@@ -116,8 +116,8 @@ uint32_t read_step(const device *d, const tn_graph *g, tn_id i, tn_id behind, st
   const tn_value *x = g->values[s->x], *y = g->values[s->y];
   memcpy(s->x_dims, x->dims, x->rank * sizeof *x->dims);
   memcpy(s->y_dims, y->dims, y->rank * sizeof *y->dims);
-  if (behind == TN_NONE) return why;
-  *text = "what stands behind the convolution does not clamp it";
-  s->nodes[s->n_nodes++] = behind;
-  return add_behind(g, s, g->nodes[behind]) ? TN_WHY_NONE : TN_WHY_ATTR;
+  if (next == TN_NONE) return why;
+  *text = "what follows the convolution does not clamp it";
+  s->nodes[s->n_nodes++] = next;
+  return add_next(g, s, g->nodes[next]) ? TN_WHY_NONE : TN_WHY_ATTR;
 }

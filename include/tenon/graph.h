@@ -31,7 +31,7 @@ typedef struct tn_dims {
 } tn_dims;
 
 enum {
-  TN_SYM_PADDABLE = 1, /* it may be rounded up: what stands behind the real length reaches nothing that is kept */
+  TN_SYM_PADDABLE = 1, /* it may be rounded up: what lies past the real length reaches nothing that is kept */
   TN_SYM_DATA = 2      /* only the run knows it */
 };
 typedef struct tn_symbol {

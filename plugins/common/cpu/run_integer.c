@@ -107,7 +107,7 @@ static void finish_rows(const integer_run *r, int64_t m0, int64_t rows, int64_t 
   }
 }
 
-/* Weights come from memory while the pair before them is used: a share of the pair behind column n0's for `rows` of
+/* Weights come from memory while the pair before them is used: a share of the pair after column n0's for `rows` of
  * `of` rows, the first of which have had theirs. */
 static tni_clt_next next_share(const integer_run *r, int64_t n0, int64_t before, int64_t rows, int64_t of) {
   const tni_clt_geometry *g = &r->plan->task->geo;
@@ -116,7 +116,7 @@ static tni_clt_next next_share(const integer_run *r, int64_t n0, int64_t before,
   return (tni_clt_next){r->w + n1 / BLOCK * g->row_block_bytes + from, (size_t)(bytes * (before + rows) / of - from)};
 }
 
-/* Lines of y that are written behind a kernel's time are asked for before it. */
+/* Lines of y that are written after a kernel are asked for before it. */
 static void fetch_rows(const integer_run *r, int64_t m0, int64_t rows, int64_t n0) {
   const int64_t N = r->plan->task->geo.N, columns = tni_cm_min(PAIR, N - n0);
   for (int64_t m = m0; m < m0 + rows; m++)

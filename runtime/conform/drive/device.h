@@ -110,7 +110,7 @@ uint32_t tni_cf_drive_slot(const tni_cf_drive *d, tn_id v);
 typedef struct tni_cf_memory {
   tni_cf_block host;
   tn_buffer *buffer;             /* NULL: host memory */
-  uint64_t bytes, offset, strip; /* strip: of guards behind it in its buffer */
+  uint64_t bytes, offset, strip; /* strip: of guards after it in its buffer */
   uint8_t fill;                  /* of the guards */
   bool filled;                   /* they stand */
   uint8_t *mapped;               /* first byte of the buffer while the CPU looks at it */
