@@ -52,7 +52,8 @@ static tni_record *reverse_records(tni_record *r) {
 static void give_up(const tni_dev *d) {
   tn_device *dev = d->device;
   tni_devlock_lose(d->lock);
-  if (!TN_HAS(dev, tn_device, abandon) || !dev->abandon || tni_devlock_hung(d->lock) || !tni_devlock_abandon(d->lock)) return;
+  if (!TN_HAS(dev, tn_device, abandon) || !dev->abandon || tni_devlock_hung(d->lock)) return;
+  if (!tni_devlock_abandon(d->lock)) return;
   tni_devlock_begin(d->lock, "abandon");
   dev->abandon(dev);
   tni_devlock_end(d->lock);
