@@ -182,7 +182,8 @@ enum {
   TN_REPORT_PACK = 4,        /* what was packed or mapped, by device */
   TN_REPORT_PACK_ERRORS = 5, /* and how far each matrix is from what the model says: reads them all */
   TN_REPORT_WEIGHTS = 6, /* what weights and caches are, by format and source; weights compared on two blocks of rows */
-  TN_REPORT_WEIGHTS_ALL = 7 /* the same, on all rows */
+  TN_REPORT_WEIGHTS_ALL = 7, /* the same, on all rows */
+  TN_REPORT_PLACEMENT = 8    /* TN_REPORT_CHECK without its list of nodes: a few hundred bytes of any model */
 };
 /* JSON in the shapes of the commands check, inspect, calibrate and pack. tn_free it. */
 TN_API TN_MUST_CHECK tn_status tn_model_report(tn_model *m, uint32_t what, char **json, tn_error *err);

@@ -317,11 +317,16 @@ int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out) {
 
 /* --- reports ---------------------------------------------------------------------------------------------------- */
 
-json_t *cli_report(cli *c, tn_model *m, uint32_t what) {
+char *cli_report_text(cli *c, tn_model *m, uint32_t what) {
   char *text = NULL;
   const tn_status st = tn_model_report(m, what, &text, &c->err);
   if (st == TN_E_NO_MEMORY) tni_json_lacked();
-  if (st != TN_OK) return NULL;
+  return st == TN_OK ? text : NULL;
+}
+
+json_t *cli_report(cli *c, tn_model *m, uint32_t what) {
+  char *text = cli_report_text(c, m, what);
+  if (!text) return NULL;
   json_t *j = cli_parse_report(c, text);
   tn_free(text);
   return j;
@@ -373,7 +378,7 @@ void cli_note_embeddings(const json_t *report) {
 }
 
 void cli_note_placement(cli *c, tn_model *m) {
-  json_t *j = cli_report(c, m, TN_REPORT_CHECK);
+  json_t *j = cli_report(c, m, TN_REPORT_PLACEMENT);
   if (j) cli_note_phases(j, false);
   json_decref(j);
 }

@@ -126,6 +126,9 @@ int cli_load(cli *c, const char *path, uint32_t flags, tn_model **out);
 
 /* One value on stdout; an object says its "schema". flags: of json_dumpf. Takes j over. */
 void cli_print_json(json_t *j, size_t flags);
+/* A report as it came, an object that is not empty, and what stands in more after it, with the "schema". It is not
+ * parsed, as it may list a million nodes. Takes more over. */
+void cli_print_report(const char *text, json_t *more);
 /* Overwrites *err. Returns st. */
 tn_status cli_error(tn_error *err, tn_status st, const char *where, const char *fmt, ...) TN_PRINTF(4, 5);
 /* st is what writing a file that was asked for gave; cli_fail answers its TN_E_IO with EXIT_OUTPUT. Returns st. */
@@ -167,6 +170,8 @@ char *cli_read_stream(FILE *f, size_t *n);
 tn_status cli_read(const char *path, char **text, size_t *n, tn_error *err);
 /* The report of a model as parsed JSON, or NULL with c->err set. */
 json_t *cli_report(cli *c, tn_model *m, uint32_t what);
+/* The same as text, for tn_free(). */
+char *cli_report_text(cli *c, tn_model *m, uint32_t what);
 /* s with control characters as \xNN; malloc'd, NULL without memory. */
 char *cli_escape(const char *s);
 /* All strings of j. */

@@ -149,23 +149,35 @@ static void print_nodes(json_t *j, cli_format f, bool all) {
   cli_table_finish(&t);
 }
 
+/* The whole report on stdout; what is left of it is the notes. */
+static json_t *print_whole(cli *c, tn_model *m, bool weights) {
+  char *text = cli_report_text(c, m, TN_REPORT_CHECK);
+  if (!text) return NULL;
+  json_t *more = json_object(), *w = weights ? cli_report(c, m, TN_REPORT_WEIGHTS) : NULL;
+  if (w) json_object_set_new(more, "weights", w);
+  cli_print_report(text, more);
+  tn_free(text);
+  return cli_report(c, m, TN_REPORT_PLACEMENT);
+}
+
+static json_t *print_tables(cli *c, tn_model *m, bool only_unsupported, bool all) {
+  json_t *j = cli_report(c, m, TN_REPORT_CHECK);
+  if (!j) return NULL;
+  if (only_unsupported)
+    print_unsupported(j, c->format);
+  else
+    print_nodes(j, c->format, all);
+  cli_note_phases(j, true);
+  cli_note_embeddings(j);
+  return j;
+}
+
 static int print_check(cli *c, tn_model *m, int only_unsupported, bool all, int exact) {
-  json_t *j = cli_report(c, m, TN_REPORT_CHECK), *offline;
+  json_t *j = c->format == FMT_JSON ? print_whole(c, m, !only_unsupported) : print_tables(c, m, only_unsupported, all),
+         *offline;
   size_t i;
   if (!j) return cli_fail(c, c->err.code ? c->err.code : TN_E_INTERNAL);
   const long long unsupported = json_integer_value(json_object_get(j, "unsupported"));
-  if (c->format == FMT_JSON) {
-    json_t *weights = only_unsupported ? NULL : cli_report(c, m, TN_REPORT_WEIGHTS);
-    if (weights) json_object_set_new(j, "weights", weights);
-    cli_print_json(json_incref(j), JSON_INDENT(1));
-  } else {
-    if (only_unsupported)
-      print_unsupported(j, c->format);
-    else
-      print_nodes(j, c->format, all);
-    cli_note_phases(j, true);
-    cli_note_embeddings(j);
-  }
   json_array_foreach(json_object_get(j, "offline"), i, offline) cli_note(
       "'%s' is offline: it claims and packs for hardware that is not here, and cannot run", json_string_value(offline));
   json_decref(j);

@@ -63,7 +63,7 @@ static json_t *text_json(const char *text, size_t n) {
 
 static void print_result(cli *c, tn_lm *lm, const int32_t *ids, size_t n, json_t *new_ids, json_t *text,
                          const tn_gen_result *r) {
-  json_t *prompt = json_array(), *check = cli_report(c, tn_lm_model(lm), TN_REPORT_CHECK);
+  json_t *prompt = json_array(), *check = cli_report(c, tn_lm_model(lm), TN_REPORT_PLACEMENT);
   for (size_t i = 0; i < n; i++) json_array_append_new(prompt, json_integer(ids[i]));
   json_t *j = json_pack("{s:o, s:o, s:O, s:s, s:o, s:o}", "text", text, "prompt_ids", prompt, "ids", new_ids, "stopped",
                         stop_reason(r->reason), "prefill",

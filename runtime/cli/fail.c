@@ -91,12 +91,27 @@ static int exit_code(tn_status st) {
   }
 }
 
-void cli_print_json(json_t *j, size_t flags) {
+static void add_schema(json_t *j) {
   enum { SCHEMA = 1 };
   if (json_is_object(j) && !json_object_get(j, "schema")) json_object_set_new(j, "schema", json_integer(SCHEMA));
+}
+
+void cli_print_json(json_t *j, size_t flags) {
+  add_schema(j);
   json_dumpf(j, stdout, flags);
   putchar('\n');
   json_decref(j);
+}
+
+void cli_print_report(const char *text, json_t *more) {
+  add_schema(more);
+  char *end = more ? json_dumps(more, JSON_INDENT(1)) : NULL;
+  if (end) { /* "...\n}" and "{\n ...": one object of both */
+    fwrite(text, 1, strlen(text) - 2, stdout);
+    printf(",%s\n", end + 1);
+  }
+  free(end);
+  json_decref(more);
 }
 
 json_t *cli_parse_report(cli *c, const char *text) {

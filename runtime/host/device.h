@@ -27,11 +27,14 @@ typedef struct tni_host_device {
   bool no_matmul;
 } tni_host_device;
 
-/* Blocks of host memory that die together. */
+/* Host memory that dies together. Arrays are cut from blocks, which double from 1 KiB to 64 KiB: a block per array
+ * would take a header of 64 bytes or more for each name and each list of operands. Begins as {.host = ...}. */
 typedef struct tni_hblock tni_hblock;
 typedef struct tni_hpool {
   const tn_host *host;
   tni_hblock *first;
+  unsigned char *at; /* room bytes from here are free, of the first block that is shared */
+  size_t room, last; /* last: the bytes of that block */
 } tni_hpool;
 /* Zeroed, 16-byte aligned; NULL without memory or on overflow. */
 void *tni_hpool_array(tni_hpool *p, size_t count, size_t size);

@@ -46,7 +46,7 @@ static uint64_t scratch_of(const tn_program *p, const tni_htask *t, const tni_te
 tn_status tni_hdev_measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *m) {
   if (task >= p->info.n_tasks) return TN_E_INVALID;
   const tni_htask *t = &p->tasks[task];
-  tni_hpool tmp = {p->dev->host, NULL};
+  tni_hpool tmp = {.host = p->dev->host};
   tni_tensor *in = tni_hpool_array(&tmp, (size_t)t->node->n_in + t->node->n_out, sizeof *in);
   tni_tensor *out = in ? in + t->node->n_in : NULL;
   tn_status s = in ? fill_headers(p, t, dims, in, out, NULL) : TN_E_NO_MEMORY;

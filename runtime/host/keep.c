@@ -8,17 +8,33 @@ struct tni_hblock {
   tni_hblock *next, *pad;
 };
 
-void *tni_hpool_array(tni_hpool *p, size_t count, size_t size) {
-  size_t bytes;
-  if (__builtin_mul_overflow(count ? count : 1, size, &bytes) ||
-      __builtin_add_overflow(bytes, sizeof(tni_hblock), &bytes))
-    return NULL;
-  tni_hblock *b = p->host->alloc(p->host->ctx, bytes, 16, TN_TAG_PLUGIN);
+enum { FIRST_BLOCK = 1 << 10, MAX_BLOCK = 1 << 16 };
+
+static unsigned char *add_block(tni_hpool *p, size_t bytes) {
+  tni_hblock *b = p->host->alloc(p->host->ctx, sizeof *b + bytes, 16, TN_TAG_PLUGIN);
   if (!b) return NULL;
-  memset(b, 0, bytes);
   b->next = p->first;
   p->first = b;
-  return b + 1;
+  return (unsigned char *)(b + 1);
+}
+
+void *tni_hpool_array(tni_hpool *p, size_t count, size_t size) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count ? count : 1, size, &bytes) || bytes > PTRDIFF_MAX - MAX_BLOCK) return NULL;
+  bytes = (bytes + 15) & ~(size_t)15;
+  const size_t next = !p->last ? FIRST_BLOCK : p->last < MAX_BLOCK ? 2 * p->last : MAX_BLOCK;
+  unsigned char *at = p->at;
+  if (bytes > next / 4 && bytes > p->room) { /* a block of its own: the current one stays in use */
+    at = add_block(p, bytes);
+    return at ? memset(at, 0, bytes) : NULL;
+  }
+  if (bytes > p->room) {
+    if (!(at = add_block(p, next))) return NULL;
+    p->room = p->last = next;
+  }
+  p->at = at + bytes;
+  p->room -= bytes;
+  return memset(at, 0, bytes);
 }
 
 void tni_hpool_free(tni_hpool *p) {
@@ -27,6 +43,7 @@ void tni_hpool_free(tni_hpool *p) {
     p->host->free(p->host->ctx, p->first);
     p->first = next;
   }
+  *p = (tni_hpool){.host = p->host};
 }
 
 /* *to is NULL where src is: an attribute that is absent differs from an empty list. */

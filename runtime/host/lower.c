@@ -237,13 +237,22 @@ static tn_status make_task(host_build *b, tn_id id) {
   return TN_OK;
 }
 
-/* Every value that may get a slot: operands of all nodes. */
-static size_t slot_bound(const host_build *b) {
-  const tn_id *captures;
+/* Counts v, unless it was counted. */
+static size_t first_time(uint8_t *seen, tn_id v) {
+  if (v == TN_NONE || seen[v]) return 0;
+  return seen[v] = 1;
+}
+
+/* How many values may get a slot: those that nodes read, write or capture. seen: [n_values], zeros. */
+static size_t slot_bound(const host_build *b, uint8_t *seen) {
   size_t n = 0;
   for (uint32_t i = 0; i < b->s->n_nodes; i++) {
     const tn_node *node = b->s->graph->nodes[b->s->nodes[i]];
-    n += (size_t)node->n_in + node->n_out + core_of(b)->captures(node, &captures);
+    const tn_id *captures;
+    const uint32_t n_captures = core_of(b)->captures(node, &captures);
+    for (uint32_t k = 0; k < node->n_in; k++) n += first_time(seen, node->in[k]);
+    for (uint32_t k = 0; k < node->n_out; k++) n += first_time(seen, node->out[k]);
+    for (uint32_t k = 0; k < n_captures; k++) n += first_time(seen, captures[k]);
   }
   return n;
 }
@@ -271,7 +280,10 @@ static bool publish_program(host_build *b) {
 
 static bool allocate_program(host_build *b, tni_hpool *tmp) {
   tn_program *p = b->p;
-  const size_t bound = slot_bound(b), n = b->s->graph->n_values;
+  const size_t n = b->s->graph->n_values;
+  uint8_t *seen = tni_hpool_array(tmp, n, 1);
+  if (!seen) return false;
+  const size_t bound = slot_bound(b, seen);
   p->tasks = tni_hpool_array(&p->pool, b->s->n_nodes, sizeof *p->tasks);
   p->slots = tni_hpool_array(&p->pool, bound, sizeof *p->slots);
   p->needs = tni_hpool_array(&p->pool, bound, sizeof *p->needs);
@@ -292,10 +304,10 @@ static bool allocate_program(host_build *b, tni_hpool *tmp) {
 
 tn_status tni_hdev_lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err) {
   tni_host_device *dev = (tni_host_device *)d;
-  tni_hpool tmp = {dev->host, NULL};
+  tni_hpool tmp = {.host = dev->host};
   tn_program *p = dev->host->alloc(dev->host->ctx, sizeof *p, 16, TN_TAG_PLUGIN);
   if (!p) return tni_fail_memory(err, "host");
-  *p = (tn_program){.dev = dev, .pool = {dev->host, NULL}, .graph = *s->graph};
+  *p = (tn_program){.dev = dev, .pool = {.host = dev->host}, .graph = *s->graph};
   p->graph.nodes = NULL;
   p->graph.values = NULL;
   p->graph.symbols = NULL;

@@ -14,21 +14,27 @@
 #include "runtime/place/place.h"
 #include "runtime/plugin/load/load.h"
 #include "runtime/plugin/plugin.h"
-#include "runtime/report/nearest.h"
 #include "runtime/report/report_caches.h"
+#include "runtime/report/report_check.h"
 #include "runtime/report/statement.h"
 #include "runtime/report/weights.h"
 #include "runtime/shape/shape.h"
 
-static tn_status to_text(json_t *j, char **out, tn_error *err) {
-  char *s = j ? json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
-  json_decref(j);
-  if (tni_json_short() || !s) {
+/* Ends what w holds. */
+static tn_status end_text(tni_json_writer *w, char **out, tn_error *err) {
+  char *s = tni_json_written(w);
+  if (tni_json_short()) {
     free(s);
     return tni_fail_memory(err, "report");
   }
   *out = s;
   return TN_OK;
+}
+
+static tn_status to_text(json_t *j, char **out, tn_error *err) {
+  tni_json_writer w = {0};
+  tni_json_put_tree(&w, NULL, j);
+  return end_text(&w, out, err);
 }
 
 /* Names come from models and plugins: what is not UTF-8 is shown as such. */
@@ -164,160 +170,6 @@ tn_status tn_runtime_report(tn_runtime *rt, char **json, tn_error *err) {
   return to_text(j, json, err);
 }
 
-/* --- check ------------------------------------------------------------------------------------------------------ */
-
-static json_t *refusals_json(const tn_model *m, const tni_exec *x, uint32_t node) {
-  json_t *j = json_object();
-  for (uint32_t i = 0; i < m->rt->n_order[x->phase]; i++) {
-    uint32_t d = m->rt->order[x->phase][i];
-    if (d == x->part.device_of[node]) break;
-    const tni_claim *c = &x->claims.node[d][node];
-    if (c->verdict == TN_YES) continue;
-    const char *why = c->verdict == TN_GROUP_ONLY && !*c->text ? "only as part of a group" : c->text;
-    json_object_set_new(j, m->rt->devs[d].name,
-                        json_pack("{s:s, s:o}", "code", tni_why_name(c->reason), "text", text_or_null(why)));
-  }
-  return j;
-}
-
-/* What few texts say of many nodes. */
-static json_t *common_text(tni_json_pool *pool, const char *s) {
-  return s && tni_utf8_valid(s, strlen(s)) == strlen(s) ? tni_json_made(tni_json_pooled(pool, s, strlen(s)))
-                                                        : text_or_null(s);
-}
-
-static json_t *operand_types(const tni_graph *g, const tn_node *n, tni_json_pool *pool) {
-  json_t *j = json_array();
-  for (uint32_t i = 0; i < n->n_in; i++)
-    json_array_append_new(
-        j, common_text(pool, n->in[i] == TN_NONE ? "" : tni_dtype_name(tni_graph_value(g, n->in[i])->pub.dtype)));
-  return j;
-}
-
-/* Of a node that nobody takes: what was asked of it, and what would do. */
-static void add_unsupported(json_t *j, const tni_graph *g, const tni_node *n) {
-  char near[512], *attributes = NULL;
-  size_t bytes;
-  FILE *f = open_memstream(&attributes, &bytes);
-  if (f) tni_dump_attrs(n, f);
-  if (!f || fclose(f) != 0) tni_json_lacked();
-  tni_nearest_node(g, n, near, sizeof near);
-  json_object_set_new(j, "attributes", text_or_null(attributes && *attributes ? attributes + 1 : ""));
-  json_object_set_new(j, "nearest", text_or_null(near));
-  free(attributes);
-}
-
-static json_t *node_json(const tn_model *m, const tni_exec *x, uint32_t i, tni_json_pool *pool) {
-  const tni_node *n = tni_graph_node(m->graph, i);
-  json_t *j = json_object();
-  uint32_t d = x->part.device_of[i];
-  json_object_set_new(j, "name", text_or_null(n->pub.name));
-  json_object_set_new(j, "op", common_text(pool, n->type));
-  json_object_set_new(j, "domain", common_text(pool, n->pub.domain));
-  json_object_set_new(j, "version", json_integer(n->version));
-  json_object_set_new(j, "device", d == TN_NONE ? json_null() : common_text(pool, m->rt->devs[d].name));
-  const tni_claim *c = tni_partition_claim(&x->part, &x->claims, i);
-  if (c && c->format) json_object_set_new(j, "format", text_or_null(c->format->name));
-  if (x->part.group_of[i] != TN_NONE) json_object_set_new(j, "group", json_integer(x->part.group_of[i]));
-  json_object_set_new(j, "inputs", operand_types(m->graph, &n->pub, pool));
-  json_object_set_new(j, "refusals", refusals_json(m, x, i));
-  if (d == TN_NONE) add_unsupported(j, m->graph, n);
-  return j;
-}
-
-static const char *phase_name(uint32_t phase) {
-  return phase == TN_PHASE_PREFILL ? "prefill" : phase == TN_PHASE_DECODE ? "decode" : "any";
-}
-
-static json_t *placement_json(const tn_model *m, const tni_exec *x) {
-  json_t *j = json_object();
-  for (uint32_t d = 0; d < m->rt->n_devs; d++) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < x->view.n_nodes; i++) count += x->part.device_of[i] == d;
-    if (count) json_object_set_new(j, m->rt->devs[d].name, json_integer(count));
-  }
-  if (x->part.n_unsupported) json_object_set_new(j, "unsupported", json_integer(x->part.n_unsupported));
-  return j;
-}
-
-/* Multiplications of one row with the weights of node n. */
-static json_int_t node_macs(const tn_model *m, const tn_graph *view, const tn_node *n) {
-  const int64_t weights = n->op == TN_OP_FUSED_MATMUL ? tni_attr_i(n, "n_weights", 1) : 1;
-  json_int_t macs = 0;
-  for (int64_t k = 1; k <= weights && k < n->n_in; k++) {
-    const tn_value *w = view->values[n->in[k]];
-    int64_t rows, columns, both;
-    if (tni_ex_is_const(m->graph->exprs, w->dims[0], &rows) && tni_ex_is_const(m->graph->exprs, w->dims[1], &columns) &&
-        !__builtin_mul_overflow(rows, columns, &both) && both <= INT64_MAX - macs)
-      macs += both;
-  }
-  return macs;
-}
-
-/* Of products with constant weights, by device. */
-static json_t *weight_macs(const tn_model *m, const tni_exec *x) {
-  json_t *j = json_object();
-  for (uint32_t d = 0; d < m->rt->n_devs; d++) {
-    json_int_t macs = 0;
-    for (uint32_t i = 0; i < x->view.n_nodes; i++) {
-      const tn_node *n = x->view.nodes[i];
-      if (x->part.device_of[i] == d && tni_is_weight_product(&x->view, n)) macs += node_macs(m, &x->view, n);
-    }
-    if (macs) json_object_set_new(j, m->rt->devs[d].name, json_integer(macs));
-  }
-  return j;
-}
-
-/* Products with constant weights, and how many the host got although another device stands before it. */
-static void count_products(const tn_model *m, const tni_exec *x, json_t *into) {
-  const uint32_t *order = m->rt->order[x->phase];
-  uint32_t products = 0, fell = 0;
-  for (uint32_t i = 0; i < x->view.n_nodes; i++) {
-    if (!tni_is_weight_product(&x->view, x->view.nodes[i])) continue;
-    const uint32_t d = x->part.device_of[i];
-    products++;
-    fell += d != TN_NONE && m->rt->devs[d].is_host && m->rt->n_order[x->phase] && !m->rt->devs[order[0]].is_host;
-  }
-  json_object_set_new(into, "weight_products", json_integer(products));
-  json_object_set_new(into, "fell_back", json_integer(fell));
-  json_object_set_new(into, "weight_macs", weight_macs(m, x));
-}
-
-static json_t *offline_json(const tn_model *m) {
-  json_t *j = json_array();
-  for (uint32_t d = 0; d < m->rt->n_devs; d++)
-    if (m->rt->devs[d].device->caps->flags & TN_CAPS_OFFLINE)
-      json_array_append_new(j, text_or_null(m->rt->devs[d].name));
-  return j;
-}
-
-static json_t *check_json(const tn_model *m) {
-  json_t *j = json_object();
-  json_object_set_new(j, "model", text_or_null(m->path));
-  json_object_set_new(j, "profile", text_or_null(m->rt->profile->name));
-  uint32_t unsupported = 0;
-  for (uint32_t e = 0; e < m->n_execs; e++) {
-    const tni_exec *x = &m->execs[e];
-    json_t *nodes = json_array(), *into = j;
-    tni_json_pool pool = {{NULL}};
-    unsupported += x->part.n_unsupported;
-    if (e > 0) { /* the decode phase's own placement stands beside the first */
-      into = json_object();
-      json_object_set_new(j, phase_name(x->phase), into);
-    }
-    for (uint32_t i = 0; i < x->view.n_nodes; i++) json_array_append_new(nodes, node_json(m, x, i, &pool));
-    tni_json_pool_finish(&pool);
-    json_object_set_new(into, "phase", text_or_null(phase_name(x->phase)));
-    json_object_set_new(into, "nodes", nodes);
-    json_object_set_new(into, "placement", placement_json(m, x));
-    count_products(m, x, into);
-  }
-  json_object_set_new(j, "embeddings", tni_embeddings_json(m));
-  json_object_set_new(j, "offline", offline_json(m));
-  json_object_set_new(j, "unsupported", json_integer(unsupported));
-  return j;
-}
-
 /* --- inspect ---------------------------------------------------------------------------------------------------- */
 
 static json_t *io_json(const tn_io_info *io) {
@@ -438,7 +290,7 @@ static json_t *inspect_json(tn_model *m) {
   json_object_set_new(j, "dynamic_nodes", json_integer(n_dynamic));
   json_object_set_new(j, "dynamic", dynamic);
   json_object_set_new(j, "passes", passes);
-  json_object_set_new(j, "placement", placement_json(m, &m->execs[0]));
+  json_object_set_new(j, "placement", tni_placement_json(m, &m->execs[0]));
   json_object_set_new(j, "context", json_integer((json_int_t)tni_limit_longest(m)));
   json_object_set_new(j, "memory", memory_json(m));
   json_object_set_new(j, "caches", tni_caches_json(m));
@@ -465,7 +317,10 @@ tn_status tn_model_report(tn_model *m, uint32_t what, char **json, tn_error *err
     const tn_status st = tni_weights_report(m, what == TN_REPORT_WEIGHTS_ALL, &j, err);
     return st == TN_OK ? to_text(j, json, err) : st;
   }
-  if (what != TN_REPORT_CHECK && what != TN_REPORT_INSPECT)
+  if (what == TN_REPORT_INSPECT) return to_text(inspect_json(m), json, err);
+  if (what != TN_REPORT_CHECK && what != TN_REPORT_PLACEMENT)
     return tni_fail(err, TN_E_INVALID, "tn_model_report", "unknown report %u", what);
-  return to_text(what == TN_REPORT_CHECK ? check_json(m) : inspect_json(m), json, err);
+  tni_json_writer w = {0};
+  tni_check_write(m, what == TN_REPORT_CHECK, &w);
+  return end_text(&w, json, err);
 }

@@ -3,6 +3,7 @@
  * The parser beside jansson's own, which is right while there is memory.
  */
 #include "runtime/base/json.h"
+#include "runtime/base/json_write.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -109,6 +110,67 @@ static void test_no_memory(void) {
   CU_ASSERT(points > 20);
 }
 
+/* --- the writer beside json_dumps --- */
+
+static char *written(json_t *j) {
+  tni_json_writer w = {0};
+  tni_json_put_tree(&w, NULL, json_incref(j));
+  return tni_json_written(&w);
+}
+
+static void test_written(void) {
+  static const char *const more[] = {
+      "{\"e\": {}, \"l\": [], \"n\": [[], {}, [{}]], \"s\": \"\\u0000\\u0001\\u001f\\u007f\\\"\\\\/\"}",
+      "[0.1, 1e300, 1e-300, 5e-324, -0.0, 1.0, 123456789.123456789, 1e22, 3.0e5]"};
+  const size_t n = sizeof texts / sizeof *texts;
+  int compared = 0;
+  for (size_t i = 0; i < n + 2; i++) {
+    json_t *j = tni_json_loads(i < n ? texts[i] : more[i - n], NUL, NULL);
+    if (!j) continue;
+    char *mine = written(j), *theirs = tni_json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+    CU_ASSERT_STRING_EQUAL(mine, theirs);
+    if (strcmp(mine, theirs) != 0) fprintf(stderr, "%s\njansson: %s\n", mine, theirs);
+    free(mine);
+    free(theirs);
+    json_decref(j);
+    compared++;
+  }
+  CU_ASSERT(compared > 20);
+}
+
+/* Piece by piece the same text as of the tree; what is not UTF-8 is said. */
+static void test_pieces(void) {
+  enum { MANY = 3000 };
+  tni_json_writer w = {0};
+  json_t *tree = json_object(), *list = json_array();
+  tni_json_open(&w, NULL, '{');
+  tni_json_open(&w, "list", '[');
+  for (int i = 0; i < MANY; i++) {
+    tni_json_open(&w, NULL, '{');
+    tni_json_put_count(&w, "i", i - 7);
+    tni_json_put_text(&w, "s", i % 2 ? "a\n\"b\"" : NULL);
+    tni_json_open(&w, "none", '[');
+    tni_json_shut(&w, ']');
+    tni_json_shut(&w, '}');
+    json_array_append_new(list, json_pack("{s:i, s:s, s:[]}", "i", i - 7, "s", i % 2 ? "a\n\"b\"" : "", "none"));
+  }
+  tni_json_shut(&w, ']');
+  tni_json_put_text(&w, "bad", "\xff");
+  tni_json_put_tree(&w, "nothing", NULL);
+  tni_json_put_members(&w, json_pack("{s:b, s:f}", "yes", 1, "half", 0.5));
+  tni_json_shut(&w, '}');
+  json_object_set_new(tree, "list", list);
+  json_object_set_new(tree, "bad", json_string("(not UTF-8)"));
+  json_object_set_new(tree, "nothing", json_null());
+  json_object_set_new(tree, "yes", json_true());
+  json_object_set_new(tree, "half", json_real(0.5));
+  char *mine = tni_json_written(&w), *theirs = json_dumps(tree, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+  CU_ASSERT_STRING_EQUAL(mine, theirs);
+  free(mine);
+  free(theirs);
+  json_decref(tree);
+}
+
 void suite_json(void) {
   CU_pSuite s = CU_add_suite("base: json", NULL, NULL);
   CU_add_test(s, "texts", test_texts);
@@ -116,4 +178,6 @@ void suite_json(void) {
   CU_add_test(s, "deep", test_deep);
   CU_add_test(s, "place", test_place);
   CU_add_test(s, "no_memory", test_no_memory);
+  CU_add_test(s, "written", test_written);
+  CU_add_test(s, "pieces", test_pieces);
 }

@@ -320,7 +320,7 @@ static void test_no_memory(void) {
     CU_ASSERT_EQUAL(v.f->h.live, before);
     CU_ASSERT_PTR_NULL(p);
   }
-  CU_ASSERT(failures > 20);
+  CU_ASSERT(failures > 5); /* blocks, not arrays */
   const int64_t one[4] = {1, 1, 1, 1};
   const tn_dims dims = {.h = TN_HDR(tn_dims), .v = one, .n = 4}, none = {.h = TN_HDR(tn_dims)};
   tn_plan *plan = NULL;
