@@ -174,6 +174,15 @@ static tn_status compact_subs(const tni_node *n, tn_error *err) {
   return TN_OK;
 }
 
+/* Every id would stay as it is. */
+static bool is_compact(const renumber *r) {
+  for (uint32_t i = 0; i < r->g->n_values; i++)
+    if (!r->new_id[i]) return false;
+  for (tn_id i = 0; i < r->g->n_nodes; i++)
+    if (r->g->nodes[i]->dead) return false;
+  return true;
+}
+
 tn_status tni_graph_compact(tni_graph *g, tn_error *err) {
   tn_status st = TN_OK;
   for (tn_id i = 0; st == TN_OK && i < g->n_nodes; i++)
@@ -183,8 +192,10 @@ tn_status tni_graph_compact(tni_graph *g, tn_error *err) {
   renumber r = {g, calloc(g->n_values ? g->n_values : 1, sizeof *r.new_id)};
   if (!r.new_id) return tni_fail_memory(err, g->name);
   mark_kept(&r);
-  st = apply_renumbering(&r);
+  const bool done = is_compact(&r);
+  if (!done) st = apply_renumbering(&r);
   free(r.new_id);
+  if (done) return TN_OK;
   if (st != TN_OK) return tni_fail_memory(err, g->name);
   return tni_graph_finish(g, err);
 }

@@ -198,15 +198,18 @@ static tn_status check_arity(const tni_node *n, tn_id id, tn_error *err) {
 }
 
 static tn_status reorder_nodes(tni_graph *g, tn_error *err) {
-  bool changed;
+  bool changed = false;
   tn_id *order = calloc(g->n_nodes ? g->n_nodes : 1, sizeof *order);
-  tni_node **nodes = TNI_NEW_ARRAY(g->arena, tni_node *, g->n_nodes);
-  tn_status st = order && nodes ? tni_graph_order(g, order, &changed, err) : tni_fail_memory(err, g->name);
+  tn_status st = order ? tni_graph_order(g, order, &changed, err) : tni_fail_memory(err, g->name);
   if (st == TN_OK && changed) {
-    for (tn_id i = 0; i < g->n_nodes; i++) nodes[i] = g->nodes[order[i]];
-    g->nodes = nodes;
-    g->cap_nodes = g->n_nodes;
-    st = set_producers(g, err);
+    tni_node **nodes = TNI_NEW_ARRAY(g->arena, tni_node *, g->n_nodes);
+    for (tn_id i = 0; nodes && i < g->n_nodes; i++) nodes[i] = g->nodes[order[i]];
+    st = nodes ? TN_OK : tni_fail_memory(err, g->name);
+    if (nodes) {
+      g->nodes = nodes;
+      g->cap_nodes = g->n_nodes;
+      st = set_producers(g, err);
+    }
   }
   free(order);
   return st;
