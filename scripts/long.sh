@@ -21,15 +21,16 @@ work=${WORK:-$root/build-long}
 each=${SECONDS_EACH:-600} slice=${SLICE:-60}
 python=${TENON_TEST_PYTHON:-$root/.venv/bin/python}
 table=$root/tests/long/README.md
-fuzz_targets="tokenizer import shapes host models files wire"
+fuzz_targets="tokenizer jinja import shapes host models files wire"
 
 legs() {
   cat <<LIST
 tokenizers|the field's tokenizers on 10,000 texts each against PyPI's, one step a thousand|runtime/base runtime/llm tests/llm
+jinja|random templates and values against PyPI's jinja2|runtime/base runtime/llm tests/llm
 tokenizer-configs|random tokenizer.json files against PyPI's|runtime/base runtime/llm tests/llm
 $(for t in $fuzz_targets; do
   of=runtime
-  [ "$t" != tokenizer ] || of="runtime/base runtime/llm"
+  case $t in tokenizer | jinja) of="runtime/base runtime/llm" ;; esac
   echo "fuzz-$t|libFuzzer, tests/fuzz/target_$t.c, with ASan and UBSan|$of tests/fuzz"
 done)
 oom|each allocation, mapping and open of each command fails once (bundle: a tenth of them)|runtime include plugins tests/oom
@@ -120,6 +121,21 @@ leg_tokenizer-configs() {
   bad=$(awk '/^[0-9]+ differences$/ {n += $1} END {print n + 0}' "$out")
   cases=$(sed -n 's/.*configurations \([0-9]*\).*/\1/p' "$out" | awk '{n += $1} END {print n + 0}')
   record tokenizer-configs "$([ "$bad" = 0 ] && echo equal || echo DIFFERENT)" "$cases configurations in $used s of processor time, $bad differences"
+}
+
+leg_jinja() {
+  plain tests/llm/jinja-cli
+  local out=$work/jinja.txt k
+  [ "$(count jinja slice)" != 0 ] || : >"$out"
+  while k=$(count jinja slice) && [ $((k * slice)) -lt "$each" ]; do
+    nice "$python" "$root/tests/llm/check_jinja.py" "$work/build/tests/llm/jinja-cli" --seed $((1000 + k)) --seconds "$slice" >"$work/step.txt" 2>/dev/null || :
+    tail -1 "$work/step.txt" | grep ' templates: ' >>"$out" || { cat "$work/step.txt"; return 1; }
+    grep -A4 '^DIFFERENT' "$work/step.txt" | tee -a "$work/jinja-found.txt" || :
+    note jinja "slice $k"
+  done
+  local sums
+  sums=$(awk '{n += $1; e += $3; r += $5; b += $(NF - 1)} END {printf "%d templates, %d equal, %d refused by both, %d different", n, e, r, b}' "$out")
+  record jinja "$(case $sums in *" 0 different") echo equal ;; *) echo DIFFERENT ;; esac)" "$sums"
 }
 
 fuzz_build() {

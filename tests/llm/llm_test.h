@@ -13,6 +13,7 @@
 void add_malformed_suite(void);
 void add_tokenizer_suite(void);
 void add_found_suite(void);
+void add_jinja_suite(void);
 void add_sampler_suite(void);
 void add_stop_suite(void);
 void add_config_suite(void);

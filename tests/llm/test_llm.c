@@ -35,6 +35,7 @@ int main(void) {
   add_sampler_suite();
   add_stop_suite();
   add_config_suite();
+  add_jinja_suite();
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   unsigned failed = CU_get_number_of_failures();
