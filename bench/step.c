@@ -9,6 +9,9 @@
  *   step context MODEL PROFILE PLUGIN_DIR ROUNDS CONTEXT...
  *       In every round: ns per step at each context, the bandwidth of reading memory in between, and how many
  *       products per second the micro tile of attention makes in cache: attention can be bound by either.
+ *   step watch MODEL PROFILE PLUGIN_DIR [ROUNDS]
+ *       ns per step with and without the looks at NaN that the profile's `watch: N` asks for, N steps of one and N of
+ *       the other in turns, from the same position on: one task is looked at in each N.
  *
  * Medians; logits are computed for the last position, nothing is sampled.
  */
@@ -21,6 +24,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/pool.h"
+#include "runtime/memory/run.h"
 #include "runtime/ops/hot/loops.h"
 
 /* --- allocations, counted where the linker wraps them */
@@ -213,6 +217,36 @@ static int overhead(int argc, char **argv) {
   return 0;
 }
 
+/* --- looks */
+
+static int watch(int argc, char **argv) {
+  enum { AT = 64 };
+  const size_t rounds = argc > 5 ? (size_t)atoll(argv[5]) : 300;
+  int64_t *t[2] = {calloc(rounds + 1, sizeof *t[0]), calloc(rounds + 1, sizeof *t[0])};
+  rig r = {0};
+  if (!t[0] || !t[1] || !rounds) return 2;
+  rig_make(&r, argv, AT + 1024);
+  const uint32_t every = r.s->looks.every;
+  if (!every || every > 1024) return 2;
+  while (tn_session_length(r.s) < AT) step(&r, 1);
+  for (size_t i = 0; i < 2 * rounds; i++) {
+    const size_t on = i % 4 == 1 || i % 4 == 2; /* each is first as often as second */
+    r.s->looks.every = on ? every : 0;
+    const int64_t t0 = tni_now_ns();
+    for (uint32_t k = 0; k < every; k++) step(&r, 1);
+    t[on][i / 2] = tni_now_ns() - t0;
+    if (tn_session_truncate(r.s, AT, &r.err) != TN_OK) die("truncate", &r.err);
+  }
+  const double without = (double)median(t[0], rounds) / every, with = (double)median(t[1], rounds) / every;
+  printf("{\"every\": %u, \"rounds\": %zu, \"step_ns\": %.0f, \"watched_step_ns\": %.0f, \"percent\": %.2f, "
+         "\"percent_of_best\": %.2f}\n",
+         every, rounds, without, with, 100 * (with / without - 1), 100 * ((double)t[1][0] / (double)t[0][0] - 1));
+  rig_free(&r);
+  free(t[0]);
+  free(t[1]);
+  return 0;
+}
+
 /* --- context */
 
 enum { SUM_BYTES = 256 << 20, N = 11, MOST = 16 };
@@ -322,6 +356,7 @@ static int context(int argc, char **argv) {
 int main(int argc, char **argv) {
   if (argc >= 5 && strcmp(argv[1], "overhead") == 0) return overhead(argc, argv);
   if (argc >= 7 && strcmp(argv[1], "context") == 0) return context(argc, argv);
-  fprintf(stderr, "usage: step overhead|context MODEL PROFILE PLUGIN_DIR [STEPS | ROUNDS CONTEXT...]\n");
+  if (argc >= 5 && strcmp(argv[1], "watch") == 0) return watch(argc, argv);
+  fprintf(stderr, "usage: step overhead|context|watch MODEL PROFILE PLUGIN_DIR [STEPS | ROUNDS CONTEXT...]\n");
   return 2;
 }

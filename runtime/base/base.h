@@ -15,6 +15,7 @@
 #include "runtime/base/cpus.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
+#include "runtime/base/finite.h"
 #include "runtime/base/half.h"
 #include "runtime/base/hand.h"
 #include "runtime/base/log.h"

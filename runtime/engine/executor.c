@@ -233,9 +233,14 @@ static int64_t ready_time(const tni_executor *e, const tni_dev *dev, uint32_t t)
   return c && c->kind == TN_CLOCK_VIRTUAL ? 0 : tni_now_ns();
 }
 
+/* Looked at alone when it has run: until then nothing follows it in its lane, nor on its fence elsewhere. */
+static bool holds_lane(const tni_executor *e, uint32_t t) {
+  return !e->one_by_one && tni_task_is_watched(e->s, piece_of(e, t), t % e->per);
+}
+
 /* As many tasks from the head of the queue as go in one submit. */
 static tn_status gather_items(tni_executor *e, tni_lane *l, uint32_t *n, tn_error *err) {
-  for (*n = 0; l->n && (!l->depth || l->in_flight + *n < l->depth);) {
+  for (*n = 0; l->n && !l->held && (!l->depth || l->in_flight + *n < l->depth);) {
     const uint32_t t = head_of(l);
     if (state_of(e, t)->empty || is_taken(e, t, device_of(e, t))) return TN_OK;
     tn_status st = tni_task_own(e->s, piece_of(e, t), t % e->per, false, err);
@@ -245,6 +250,7 @@ static tn_status gather_items(tni_executor *e, tni_lane *l, uint32_t *n, tn_erro
     e->batch[*n] = t;
     e->batch_ready[(*n)++] = ready_time(e, l->dev, t);
     drop_head(e, l);
+    l->held = holds_lane(e, t);
   }
   return TN_OK;
 }
@@ -264,7 +270,8 @@ static tn_status feed_lane(tni_executor *e, uint32_t lane, tn_error *err) {
     tn_status st = gather_items(e, l, &n, err);
     for (uint32_t i = 0; i < n; i++) set_fences(e, e->batch[i]);
     if (n) tni_lanes_submit(&e->lanes, lane, e->batch, e->batch_ready, n);
-    for (uint32_t i = 0; i < n; i++) pass_fence(e, e->batch[i]);
+    for (uint32_t i = 0; i < n; i++)
+      if (!holds_lane(e, e->batch[i])) pass_fence(e, e->batch[i]);
     if (st != TN_OK || !n) return st;
   }
 }
@@ -342,7 +349,8 @@ static tn_status run_one(tni_executor *e, bool *ran, tn_error *err) {
   const uint32_t t = e->ready[at];
   const tni_stask *k = state_of(e, t);
   if (e->one_by_one && e->lanes.in_flight) return TN_OK;
-  const bool elsewhere = e->random && k->plain && !k->empty && !k->dynamic && !e->virtual_time && !e->one_by_one;
+  const bool elsewhere = e->random && k->plain && !k->empty && !k->dynamic && !e->virtual_time && !e->one_by_one &&
+                         !holds_lane(e, t);
   if (elsewhere && (random_below(e, 4) || e->lanes.in_flight) && !tni_lanes_help(&e->lanes, t)) return TN_OK;
   const bool helped = elsewhere && e->lanes.records[t].in_flight;
   e->ready[at] = e->ready[--e->n_ready];
@@ -382,6 +390,7 @@ static tn_status item_back(tni_executor *e, tni_record *r, tn_error *err) {
   }
   if (is_watched(e, r->id)) st = tni_guard_after(e->s, r->x, r->task, err);
   if (st == TN_OK) st = tni_task_after(e->s, r->x, r->task, err);
+  if (holds_lane(e, r->id)) e->lanes.lane[r->lane].held = false;
   if (st == TN_OK) finish_task(e, r->id);
   return st;
 }
@@ -443,11 +452,14 @@ static tn_status take_done(tni_executor *e, bool wait, tn_status before, tn_erro
 static void begin_graph(tni_executor *e) {
   const uint64_t seed = e->s->model->order_seed;
   e->random = seed ? (seed + e->s->step) * UINT64_C(0x9E3779B97F4A7C15) | 1 : 0;
-  e->one_by_one = e->s->watch.before || e->s->watch.after;
+  e->one_by_one = e->s->watch.before || (e->s->watch.after && e->s->watch.only == TN_NONE);
   for (uint32_t p = 0; p < e->n_pieces; p++) e->one_by_one = e->one_by_one || is_watched(e, p * e->per);
   e->finished = e->started = e->n_ready = 0;
   memset(e->passed, 0, e->n * sizeof *e->passed);
-  for (uint32_t k = 1; k < e->lanes.n; k++) e->lanes.lane[k].head = e->lanes.lane[k].n = 0;
+  for (uint32_t k = 1; k < e->lanes.n; k++) {
+    e->lanes.lane[k].head = e->lanes.lane[k].n = 0;
+    e->lanes.lane[k].held = false;
+  }
   for (uint32_t t = 0; t < e->n; t++) e->wait[t] = e->graph->first[t + 1] - e->graph->first[t];
   if (e->virtual_time) tni_vclock_begin(&e->clock);
   for (uint32_t t = 0; e->virtual_time && t < e->n; t++) e->clock.ends[t] = e->clock.start;

@@ -54,6 +54,7 @@ typedef struct tni_lane {
   uint32_t head, n, in_flight;
   int64_t ready;          /* least item.ready in flight */
   bool waits, signals;    /* fences in memory */
+  bool held;              /* its last item is looked at before another is submitted */
   uint64_t *word, issued; /* its fence: the value of the last item that was submitted */
 } tni_lane;
 

@@ -243,8 +243,13 @@ tn_status tni_task_before(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err
   return st == TN_OK ? s->watch.before(s, x, i, err) : st;
 }
 
+bool tni_task_is_watched(const tn_session *s, const tni_sexec *x, uint32_t i) {
+  if (!s->watch.after || (s->watch.only != TN_NONE && (s->watch.only != i || x != x->head))) return false;
+  return !x->tasks[i].empty && !x->tasks[i].dynamic && tni_task_is_reachable(s, x, i);
+}
+
 tn_status tni_task_after(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
-  if (!s->watch.after || x->exec->programs[x->exec->tasks[i].program].dev->is_host) return TN_OK;
+  if (!tni_task_is_watched(s, x, i) || x->exec->programs[x->exec->tasks[i].program].dev->is_host) return TN_OK;
   tn_status st = tni_task_own(s, x, i, true, err);
   return st == TN_OK ? s->watch.after(s, x, i, err) : st;
 }
@@ -275,7 +280,8 @@ tn_status tni_task_run(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
   const tni_stask *t = &x->tasks[i];
   if (t->empty) return TN_OK;
   if (t->dynamic) return run_dynamic(s, x, i, err);
-  if (!t->plain || x->guarded || s->trace || s->watch.before || s->watch.after) return run_any(s, x, i, err);
+  if (!t->plain || x->guarded || s->trace || s->watch.before || tni_task_is_watched(s, x, i))
+    return run_any(s, x, i, err);
   return tni_task_compute(x, i, &s->run.run, err);
 }
 

@@ -15,6 +15,8 @@ TN_MUST_CHECK tn_status tni_task_run(tn_session *s, tni_sexec *x, uint32_t i, tn
 TN_MUST_CHECK tn_status tni_task_compute(tni_sexec *x, uint32_t i, tn_run *run, tn_error *err);
 /* Its device memory becomes the CPU's (mapped) or the device's. */
 TN_MUST_CHECK tn_status tni_task_own(tn_session *s, tni_sexec *x, uint32_t i, bool cpu, tn_error *err);
+/* Whether task i is looked at when it has run (s->watch). */
+bool tni_task_is_watched(const tn_session *s, const tni_sexec *x, uint32_t i);
 /* What watches tasks (s->watch). Nothing of the task is in flight. */
 TN_MUST_CHECK tn_status tni_task_before(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err);
 TN_MUST_CHECK tn_status tni_task_after(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err);

@@ -278,6 +278,18 @@ bool tni_region_is_shared(const tni_sexec *x, uint32_t r, bool cpu) {
   return span && span->mem && span->mem->homes.n == 1 && (!cpu || span->mem->open[0]);
 }
 
+bool tni_task_is_reachable(const tn_session *s, const tni_sexec *x, uint32_t i) {
+  const tni_etask *e = &x->exec->tasks[i];
+  bool all = true;
+  for (uint32_t u = 0; !s->model->rt->checked && all && u < e->info->n_uses; u++) {
+    const uint32_t r = e->regions[u], b = r == TN_NONE ? TN_NONE : x->exec->regions[r].block;
+    if (b == TN_NONE) continue; /* inputs and caches are the host's to see */
+    const tni_mem_homes *h = &x->mems[b].homes;
+    all = x->exec->blocks[b].users.cpu || h->n != 1 || h->v[0].owner == TN_NONE;
+  }
+  return all;
+}
+
 static tn_status feed_device(tni_sexec *x, uint32_t d, tn_error *err) {
   tni_span *to = &x->feed_spans[d];
   tn_status st = tni_span_take(to, TN_NONE, TN_WRITE | TNI_SPAN_WHOLE, err);

@@ -90,7 +90,16 @@ typedef struct tni_watch {
   tn_status (*after)(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err);
   /* Computes a plugin's task in reference mode. */
   tn_status (*instead)(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err);
+  uint32_t only; /* the task that `after` is for, of a placement's first piece; TN_NONE: every one */
 } tni_watch;
+
+/* Which steps and tasks are looked at for NaN (runtime/session/looks.h). */
+typedef struct tni_looks {
+  uint32_t every;        /* steps from one task to the next; 0: nothing is looked at */
+  uint32_t task;         /* of the last look */
+  uint64_t steps, quiet; /* steps so far; before this one no outputs are looked at */
+  uint64_t pause;        /* how far quiet was put the last time */
+} tni_looks;
 
 struct tn_session {
   tn_model *model;
@@ -117,6 +126,7 @@ struct tn_session {
   uint64_t looked_up;          /* rows of tables since they were dropped */
   struct tni_capture *capture; /* results so far (capture.h), or NULL */
   tni_watch watch;
+  tni_looks looks;
   tn_session *next; /* what goes on for this one (failover.h); ours */
 };
 

@@ -27,6 +27,8 @@ TN_MUST_CHECK tn_status tni_memory_feed(tn_session *s, tni_sexec *x, tn_error *e
  * tni_span_take. Regions that are plain need nothing. One call of a session at a time. */
 TN_MUST_CHECK tn_status tni_region_take(tn_session *s, tni_sexec *x, uint32_t r, uint32_t dev, uint32_t access,
                                         tn_error *err);
+/* Whether the CPU can be given all that task i reads and writes: memory that no CPU task uses may be its device's alone. */
+bool tni_task_is_reachable(const tn_session *s, const tni_sexec *x, uint32_t i);
 /* How region r is seen by an engine of device dev, or by a CPU task (dev TN_NONE), and the scratch of task i. */
 void tni_region_view(const tn_session *s, const tni_sexec *x, uint32_t r, uint32_t dev, tn_view *v);
 void tni_scratch_view(const tni_sexec *x, uint32_t i, tn_view *v);

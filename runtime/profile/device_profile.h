@@ -28,6 +28,8 @@
  *                            # probing program's own start is not counted
  *   timeout_ms: 60000        # an engine that completes nothing for so long is lost; where it is stated, a run in this
  *                            # process too (docs/isolation.md)
+ *   watch: 16                # results are looked at for NaN and infinities that a plugin is to blame for: the last row
+ *                            # of outputs in each step, one task every so many steps; 0: not at all
  *   priority: normal         # a wish to engines: low, normal, high (tn_item.priority)
  *   kv: f32                  # what caches are kept as: f32, f16, bf16 or int8 (quantized by row and head); devices
  * that # do not take it keep theirs. Not said: what devices ask for, else the model's own kv_ring: true            #
@@ -39,7 +41,7 @@
  *
  * Paths are relative to the profile's folder and come out absolute. A phase that `phases` leaves out gets `plugins` in
  * their order. Limits: 64 plugins, 64 options each, 64 folders; threads 0..1024; max_seq, prefill_chunk 0..2^31-1;
- * chunks_in_flight 0..64; bucket 0..65536; timeout_ms and probe_timeout_ms 1..3600000. Sizes: 512M, 8G. A profile is
+ * chunks_in_flight 0..64; bucket 0..65536; watch 0..1000000; timeout_ms and probe_timeout_ms 1..3600000. Sizes: 512M, 8G. A profile is
  * immutable; any thread.
  */
 #ifndef TENON_PROFILE_DEVICE_PROFILE_H
@@ -100,6 +102,7 @@ typedef struct tni_profile {
   uint32_t kv;            /* TN_DT_*; TN_DT_UNDEFINED: not said */
   int64_t timeout_ms, probe_timeout_ms;
   uint32_t priority; /* TN_PRIORITY_* */
+  uint32_t watch;    /* steps from one task that is looked at for NaN to the next; 0: nothing is looked at */
   bool has_timeout; /* it says timeout_ms: that holds for calls of plugins in this process, too */
   const char *calibration; /* NULL: none; TNI_BESIDE_MODEL and a name: in the model's folder */
 } tni_profile;

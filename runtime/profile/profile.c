@@ -259,7 +259,7 @@ static tn_status read_numbers(profile_reader *r, const tni_yaml *root) {
                  *chunk = tni_yaml_get(root, "prefill_chunk"), *bucket = tni_yaml_get(root, "bucket"),
                  *checked = tni_yaml_get(root, "checked"), *timeout = tni_yaml_get(root, "timeout_ms"),
                  *flight = tni_yaml_get(root, "chunks_in_flight"), *memory = tni_yaml_get(root, "memory"),
-                 *probe = tni_yaml_get(root, "probe_timeout_ms");
+                 *probe = tni_yaml_get(root, "probe_timeout_ms"), *watch = tni_yaml_get(root, "watch");
   int64_t v = 0;
   tn_status st = threads ? tni_yaml_int(&r->doc, threads, "threads", 0, 1024, &v, r->err) : TN_OK;
   if (st == TN_OK) r->p->threads = (uint32_t)v;
@@ -275,6 +275,9 @@ static tn_status read_numbers(profile_reader *r, const tni_yaml *root) {
   v = 0;
   if (st == TN_OK && flight) st = tni_yaml_int(&r->doc, flight, "chunks_in_flight", 0, 64, &v, r->err);
   r->p->chunks_in_flight = (uint32_t)v;
+  v = r->p->watch;
+  if (st == TN_OK && watch) st = tni_yaml_int(&r->doc, watch, "watch", 0, 1000000, &v, r->err);
+  r->p->watch = (uint32_t)v;
   if (st == TN_OK && memory) st = tni_yaml_size(&r->doc, memory, "memory", &r->p->memory, r->err);
   if (st == TN_OK && checked) st = tni_yaml_bool(&r->doc, checked, "checked", &r->p->checked, r->err);
   return st;
@@ -379,6 +382,7 @@ static tn_status read_root(profile_reader *r) {
                                      "map",
                                      "load",
                                      "nchwc_block",
+                                     "watch",
                                      NULL};
   const tni_yaml *root = r->doc.root, *y;
   if (!root) return tni_yaml_fail(&r->doc, NULL, r->err, "the profile is empty");
@@ -412,6 +416,7 @@ static tni_profile *new_profile(const char *file) {
     p->prefill_chunk = 512;
     p->timeout_ms = 60000;
     p->probe_timeout_ms = 30000;
+    p->watch = 16;
     p->memory = UINT64_C(512) << 20;
     p->kv_ring = true;
     p->file = tni_arena_strdup(a, file);

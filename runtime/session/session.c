@@ -12,6 +12,7 @@
 #include "runtime/oracle/tasks/tasks.h"
 #include "runtime/session/deadline.h"
 #include "runtime/session/keep.h"
+#include "runtime/session/looks.h"
 #include "runtime/session/losses.h"
 #include "runtime/session/pieces.h"
 #include "runtime/session/runtime.h"
@@ -47,6 +48,7 @@ tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err) {
   s->watch = (tni_watch){.before = m->recorder ? tni_calibrate_task : NULL,
                          .after = s->capture ? tni_capture_task : NULL,
                          .instead = tni_reference_task};
+  tni_looks_init(s);
   if (st != TN_OK) {
     tn_session_destroy(s);
     return tni_fail(err, st, m->path, "no memory for a session of '%s'", m->name);

@@ -13,6 +13,7 @@
 #include "runtime/place/place.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/session/deadline.h"
+#include "runtime/session/looks.h"
 #include "runtime/session/state.h"
 
 /* --- inputs and outputs ---------------------------------------------------------------------------------------- */
@@ -190,6 +191,22 @@ static tn_status run_tasks(tn_session *s, tni_sexec *const *xs, uint32_t n, tn_e
   return st;
 }
 
+/* The same, with looks at what it gives. */
+static tn_status run_looked(tn_session *s, tni_sexec *const *xs, uint32_t n, tn_error *err) {
+  if (!s->looks.every) return run_tasks(s, xs, n, err);
+  tni_looks_begin(s, xs[0]);
+  tn_status st = run_tasks(s, xs, n, err);
+  tni_looks_end(s);
+  const char *output = st == TN_OK ? tni_looks_output(s, xs[n - 1]) : NULL;
+  if (!output) return st;
+  s->step -= n;
+  tni_looks_all(s);
+  st = run_tasks(s, xs, n, err);
+  tni_looks_end(s);
+  if (st == TN_OK) tni_looks_settle(s, output, tni_looks_output(s, xs[n - 1]));
+  return st;
+}
+
 /* --- under a deadline -------------------------------------------------------------------------------------------- */
 
 typedef struct run_job {
@@ -201,7 +218,7 @@ typedef struct run_job {
 
 static void do_job(void *arg) {
   run_job *j = arg;
-  j->st = j->n ? run_tasks(j->s, j->xs, j->n, &j->s->why.error) : prepare_exec(j->s, j->xs[0], &j->s->why.error);
+  j->st = j->n ? run_looked(j->s, j->xs, j->n, &j->s->why.error) : prepare_exec(j->s, j->xs[0], &j->s->why.error);
 }
 
 /* A plugin that comes back too late finds the session's own error, which is left to it with the session. */
@@ -222,5 +239,5 @@ tn_status tni_session_prepare(tn_session *s, tni_sexec *x, tn_error *err) {
 }
 
 tn_status tni_session_tasks(tn_session *s, tni_sexec *const *xs, uint32_t n, tn_error *err) {
-  return s->bounded ? run_bounded(s, xs, n, err) : run_tasks(s, xs, n, err);
+  return s->bounded ? run_bounded(s, xs, n, err) : run_looked(s, xs, n, err);
 }

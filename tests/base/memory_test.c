@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base_test.h"
+
+#include <tenon/plugin.h>
+
 #include "runtime/base/arena.h"
 #include "runtime/base/checked.h"
+#include "runtime/base/finite.h"
 #include "runtime/base/map.h"
 
 /* Every allocation is zeroed, aligned and apart from the others, whatever the sizes. */
@@ -123,8 +129,34 @@ static void test_checked(void) {
   CU_ASSERT_TRUE(tni_mul_size(SIZE_MAX / 2, 2, &s));
 }
 
+/* Every place in and around blocks; the largest numbers and denormals are numbers. */
+static void test_finite(void) {
+  enum { N = 600 };
+  static float f[N];
+  static uint16_t h[N];
+  for (size_t n = 0; n <= N; n += 37) {
+    for (size_t i = 0; i < n; i++) f[i] = i % 3 ? -FLT_MAX : 1e-44f;
+    for (size_t i = 0; i < n; i++) h[i] = i % 2 ? 0xfbff : 0x7bff;
+    CU_ASSERT_EQUAL(tni_first_strange(TN_DT_F32, f, n), n);
+    CU_ASSERT_EQUAL(tni_first_strange(TN_DT_F16, h, n), n);
+    for (size_t at = 0; at < n; at += 5) {
+      f[at] = at % 2 ? NAN : -INFINITY;
+      CU_ASSERT_EQUAL(tni_first_strange(TN_DT_F32, f, n), at);
+      f[at] = 1;
+      h[at] = at % 2 ? 0xfc00 : 0x7e01;
+      CU_ASSERT_EQUAL(tni_first_strange(TN_DT_F16, h, n), at);
+      CU_ASSERT_EQUAL(tni_first_strange(TN_DT_BF16, h, n), n);
+      h[at] = at % 2 ? 0xff80 : 0x7fc0;
+      CU_ASSERT_EQUAL(tni_first_strange(TN_DT_BF16, h, n), at);
+      h[at] = 0;
+    }
+  }
+  CU_ASSERT_EQUAL(tni_first_strange(TN_DT_I32, h, 4), 4);
+}
+
 void suite_memory(void) {
   CU_pSuite s = CU_add_suite("base: memory", NULL, NULL);
+  CU_add_test(s, "numbers that are none", test_finite);
   CU_add_test(s, "arena: regions", test_arena_regions);
   CU_add_test(s, "arena: limits", test_arena_limits);
   CU_add_test(s, "map", test_map);

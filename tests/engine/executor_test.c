@@ -116,6 +116,28 @@ static void test_modes(void) {
     }
 }
 
+/* A task that is looked at holds its lane until it is back; the others go on. */
+static void test_looks(void) {
+  static const char *const modes[] = {"blocking", "thread", "map", "thread, fences: true"};
+  float want[ROWS * K], got[ROWS * K];
+  on_host(branches(), want);
+  for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+    char options[100];
+    rig r;
+    snprintf(options, sizeof options, "completion: %s, engines: 2", modes[m]);
+    CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile(options, "watch: 1\n")), TN_OK);
+    CU_ASSERT_EQUAL_FATAL(rig_load(&r, branches(), 0), TN_OK);
+    for (uint64_t k = 0; k < 2 * 3 * WIDE; k++) {
+      tn_status st = run(&r, got);
+      if (st != TN_OK) printf("\n    %s: %s\n", options, r.err.message);
+      CU_ASSERT_EQUAL_FATAL(st, TN_OK);
+      CU_ASSERT_EQUAL(memcmp(got, want, sizeof got), 0);
+    }
+    CU_ASSERT_EQUAL(tn_runtime_losses(r.rt, NULL), 0);
+    rig_finish(&r);
+  }
+}
+
 /* counted N items in M submits, at most T at once */
 static void counts(rig *r, int *items, int *submits, int *together) {
   tn_session_destroy(r->s);
@@ -513,6 +535,7 @@ static void test_cancel_items(void) {
 void suite_executor(void) {
   CU_pSuite s = CU_add_suite("engines beside the CPU", NULL, NULL);
   CU_add_test(s, "every way of completing, every order", test_modes);
+  CU_add_test(s, "tasks that are looked at", test_looks);
   CU_add_test(s, "one submit per run", test_one_submit);
   CU_add_test(s, "more than fits", test_depth);
   CU_add_test(s, "two engines at once", test_overlap);

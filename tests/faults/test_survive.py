@@ -82,6 +82,19 @@ class Survive(unittest.TestCase):
         self.assertEqual((got.returncode, got.stdout), (0, self.text), got.stderr)
         self.assertEqual([name for name, _ in losses(got.stderr)], ["late-run-hang", "args-free-hang"])
 
+    def test_nan(self):
+        """Numbers that are none, from the sixth step on: the host's text, and node and device are named."""
+        for plugin, word in ("late-run-nan", "NaN"), ("late-run-inf", "inf"):
+            got = run(plugin, "")
+            self.assertEqual((got.returncode, got.stdout), (0, self.text), got.stderr)
+            (name, why), = losses(got.stderr)
+            self.assertEqual(name, plugin)
+            self.assertRegex(why, f"'[^']*MatMul[^']*' gave {word} on device 'whole' .*the reference gives -?[0-9.]+ from")
+            self.assertRegex(got.stderr, "placed again; 1?[0-9] cached positions were kept")
+        got = run("late-run-nan", "watch: 0\n")
+        self.assertEqual(losses(got.stderr), [])
+        self.assertIn("is not a number", got.stderr)
+
     def test_required(self):
         got = run("late-run-hang", f"timeout_ms: {LATE_MS}\nrequire: [late-run-hang]\n")
         self.assertEqual(got.returncode, 5, got.stderr)

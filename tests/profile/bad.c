@@ -68,6 +68,8 @@ static const bad table[] = {
     {"prefill_chunk: -1\n", "p.yaml:1:16", "out of range"},
     {"bucket: 65537\n", "p.yaml:1:9", "out of range"},
     {"timeout_ms: 0\n", "p.yaml:1:13", "out of range"},
+    {"watch: -1\n", "p.yaml:1:8", "out of range"},
+    {"watch: often\n", "p.yaml:1:8", "watch"},
     {"priority: urgent\n", "p.yaml:1:11", "low, normal or high"},
     {"kv: int4\n", "p.yaml:1:5", "'kv' is f32, f16, bf16 or int8, not 'int4'"},
     {"kv: [f16]\n", "p.yaml:1:5", "kv"},

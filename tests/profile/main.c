@@ -91,6 +91,7 @@ static void test_defaults(void) {
   CU_ASSERT_FALSE(p->chunk_said);
   CU_ASSERT_EQUAL(p->timeout_ms, 60000);
   CU_ASSERT_EQUAL(p->priority, 0); /* normal */
+  CU_ASSERT_EQUAL(p->watch, 16);
   CU_ASSERT_EQUAL(p->bucket, 0);
   CU_ASSERT_FALSE(p->checked);
   CU_ASSERT_EQUAL(p->kv, TN_DT_UNDEFINED);

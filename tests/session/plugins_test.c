@@ -4,6 +4,7 @@
  */
 #include <math.h>
 
+#include "runtime/memory/run.h"
 #include "session_test.h"
 
 enum { K = 8 };
@@ -93,6 +94,37 @@ static void test_misbehaviour(void) {
     }
     volatile float tiny = 1e-40f; /* the mode is as before: denormals live */
     CU_ASSERT(tiny * 0.5f > 0);
+    rig_finish(&r);
+  }
+}
+
+/* An infinity that reaches no output is met when its task has its turn. The model's own accuses nobody. */
+static void test_strange(void) {
+  static const struct {
+    const char *fault, *watch;
+    float times;
+    uint32_t losses;
+  } rows[] = {{"inf", "watch: 3\n", 1, 1}, {"inf", "watch: 0\n", 1, 0}, {"none", "watch: 1\n", 1, 0},
+              {"none", "watch: 1\n", 1e38f, 0}, {"inf", "watch: 1\n", NAN, 0}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    rig r;
+    char profile[300];
+    float data[K];
+    tn_tensor out[1];
+    snprintf(profile, sizeof profile, "%s%s", with_fault(rows[i].fault), rows[i].watch);
+    CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile), TN_OK);
+    CU_ASSERT_EQUAL_FATAL(rig_load(&r, product("MatMul:p:x,w:m;Relu:r:m:y", "y=n,8"), 0), TN_OK);
+    for (int k = 0; k < K; k++) data[k] = x_data[k] * rows[i].times;
+    tn_tensor x = f32_tensor("x", data, 2, 1, K, 0);
+    for (uint32_t k = 1; k <= 8; k++) {
+      const char *last = NULL;
+      CU_ASSERT_EQUAL_FATAL(rig_run(&r, 0, &x, NULL, NULL, out, 1), TN_OK);
+      CU_ASSERT_EQUAL(tn_runtime_losses(r.rt, &last), rows[i].losses && k >= 3);
+      if (rows[i].losses && k >= 3)
+        CU_ASSERT_PTR_NOT_NULL(strstr(last, "'sched-matmul' is lost ('p' gave inf on device"));
+    }
+    CU_ASSERT_EQUAL(r.s->looks.pause > 0, !isfinite(rows[i].times * 1e10f)); /* asked, and nobody accused */
+    CU_ASSERT_EQUAL(strstr(r.log, "not the same from run to run"), NULL);
     rig_finish(&r);
   }
 }
@@ -218,6 +250,7 @@ void suite_plugins(void) {
   CU_add_test(s, "a plugin that is right", test_good);
   CU_add_test(s, "a plugin that is wrong is caught", test_wrong_device);
   CU_add_test(s, "floating-point mode, unknown status", test_misbehaviour);
+  CU_add_test(s, "infinities of a plugin, and of a model", test_strange);
   CU_add_test(s, "an engine with memory of its own", test_engine);
   CU_add_test(s, "a device that is lost", test_device_lost);
   CU_add_test(s, "phases", test_phases);

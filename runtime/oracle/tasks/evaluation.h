@@ -52,9 +52,9 @@ TN_MUST_CHECK tn_status tni_ref_weight(tni_evaluation *ev, tn_id v, bool kn, con
 const tni_need *tni_ref_need(const tni_program *p, tn_id weight, uint32_t *part);
 /* What the need's format declares, with a static scale from its parameters; NULL: no memory. */
 const tn_numerics *tni_ref_numerics(const tni_evaluation *ev, const tni_program *p, const tni_need *need);
-/* Floats [N,K] of a part of a need. */
-TN_MUST_CHECK tn_status tni_ref_unpacked(const tn_model *m, const tni_program *p, const tni_need *need, uint32_t part,
-                                         const float **out, tn_error *err);
+/* Floats [N,K] of a part of a need: the model's, where it keeps them (tni_refcache_create), else on ev's arena. */
+TN_MUST_CHECK tn_status tni_ref_unpacked(tni_evaluation *ev, const tni_program *p, const tni_need *need, uint32_t part,
+                                         const float **out);
 /* dtype, dims and bytes of v in this run. */
 TN_MUST_CHECK tn_status tni_ref_header(tni_evaluation *ev, tn_id v, tni_tensor *t);
 /* --- kinds of nodes --- */

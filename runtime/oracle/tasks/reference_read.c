@@ -43,22 +43,19 @@ void tni_refcache_destroy(tn_model *m) {
 
 /* --- unpacked weights ------------------------------------------------------------------------------------------- */
 
-static tn_status unpack_part(const tn_model *m, const tni_program *p, const tni_need *need, uint32_t part, float **out,
+static tn_status unpack_part(const tn_model *m, const tni_program *p, const tni_need *need, uint32_t part, float *w,
                              tn_error *err) {
   const tn_blob *blob = tni_pack_store_blob(m->packed[p->cluster->device].store, need->blob);
   int64_t n0 = 0;
   for (uint32_t i = 0; i < part; i++) n0 += need->parts[i]->N;
-  int64_t N = need->parts[part]->N, K = need->parts[part]->K;
-  float *w = malloc((size_t)(N * K + 1) * sizeof *w);
-  if (!w) return tni_fail_memory(err, p->dev->name);
-  const int64_t box[4] = {n0, n0 + N, 0, K};
+  const int64_t box[4] = {n0, n0 + need->parts[part]->N, 0, need->parts[part]->K};
   tn_status st = blob->format->unpack(blob, box, w);
-  if (st != TN_OK) {
-    free(w);
-    return tni_fail(err, st, p->dev->name, "format '%s' cannot unpack its own blob", blob->format->name);
-  }
-  *out = w;
-  return TN_OK;
+  if (st == TN_OK) return st;
+  return tni_fail(err, st, p->dev->name, "format '%s' cannot unpack its own blob", blob->format->name);
+}
+
+static size_t part_bytes(const tni_need *need, uint32_t part) {
+  return (size_t)(need->parts[part]->N * need->parts[part]->K + 1) * sizeof(float);
 }
 
 static tn_status keep_weight(struct tni_refcache *c, const void *key, size_t n, float *w) {
@@ -74,24 +71,34 @@ static tn_status keep_weight(struct tni_refcache *c, const void *key, size_t n, 
   return TN_OK;
 }
 
-tn_status tni_ref_unpacked(const tn_model *m, const tni_program *p, const tni_need *need, uint32_t part,
-                           const float **out, tn_error *err) {
-  struct tni_refcache *c = m->ref;
+/* For this evaluation alone. */
+static tn_status unpack_once(tni_evaluation *ev, const tni_program *p, const tni_need *need, uint32_t part,
+                             const float **out) {
+  float *w = tni_arena_alloc(ev->arena, part_bytes(need, part), 64);
+  *out = w;
+  return w ? unpack_part(ev->s->model, p, need, part, w, ev->err) : tni_fail_memory(ev->err, p->dev->name);
+}
+
+tn_status tni_ref_unpacked(tni_evaluation *ev, const tni_program *p, const tni_need *need, uint32_t part,
+                           const float **out) {
+  struct tni_refcache *c = ev->s->model->ref;
   struct {
     const void *need;
     uint64_t part;
   } key = {need, part};
   uint64_t at;
+  if (!c) return unpack_once(ev, p, need, part, out);
   pthread_mutex_lock(&c->lock);
   tn_status st = TN_OK;
   if (tni_map_get(c->index, &key, sizeof key, &at)) {
     *out = c->w[at];
   } else {
-    float *w = NULL;
-    st = unpack_part(m, p, need, part, &w, err);
-    if (st == TN_OK && keep_weight(c, &key, sizeof key, w) != TN_OK) {
+    float *w = malloc(part_bytes(need, part));
+    st = w ? unpack_part(ev->s->model, p, need, part, w, ev->err) : tni_fail_memory(ev->err, p->dev->name);
+    if (st == TN_OK && keep_weight(c, &key, sizeof key, w) != TN_OK) st = tni_fail_memory(ev->err, p->dev->name);
+    if (st != TN_OK) {
       free(w);
-      st = tni_fail_memory(err, p->dev->name);
+      w = NULL;
     }
     *out = w;
   }
@@ -241,5 +248,5 @@ tn_status tni_ref_weight(tni_evaluation *ev, tn_id v, bool kn, const float **w, 
   if (!(*num = tni_ref_numerics(ev, p, need))) return TN_E_INTERNAL;
   *N = need->parts[part]->N;
   *K = need->parts[part]->K;
-  return tni_ref_unpacked(ev->s->model, p, need, part, w, ev->err);
+  return tni_ref_unpacked(ev, p, need, part, w);
 }

@@ -27,7 +27,7 @@ static tn_status formatted_product(tni_evaluation *ev, const tn_node *n, const t
   const tn_numerics *num = tni_ref_numerics(ev, p, need);
   tn_status st = num ? tni_ref_operand(ev, n->in[0], &a) : TN_E_INTERNAL;
   if (st == TN_OK) st = tni_ref_output(ev, n->out[0], out);
-  if (st == TN_OK) st = tni_ref_unpacked(ev->s->model, p, need, part, &w, ev->err);
+  if (st == TN_OK) st = tni_ref_unpacked(ev, p, need, part, &w);
   bool has_c = n->op == TN_OP_GEMM && n->n_in > 2 && n->in[2] != TN_NONE;
   if (st == TN_OK && has_c) st = tni_ref_operand(ev, n->in[2], &c);
   if (st != TN_OK) return st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Every task of a run beside what the format says: computed in place of the device (TN_MODEL_REFERENCE), compared with
- * it (TN_MODEL_CAPTURE), and what it reads recorded (TN_MODEL_CALIBRATE).
+ * it (TN_MODEL_CAPTURE), and what it reads recorded (TN_MODEL_CALIBRATE). And who a NaN belongs to (`watch` of profiles).
  *
  * The session installs these as its watch (run.h); nothing below knows of them.
  */
@@ -27,6 +27,13 @@ TN_MUST_CHECK tn_status tni_capture_create(tn_session *s);
 void tni_capture_destroy(tn_session *s);
 /* Compares what task i has just written. */
 TN_MUST_CHECK tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err);
+
+/* --- suspicion --- */
+
+/* What task i has just written: TN_E_DEVICE_LOST, and its device is lost, where that has a NaN or an infinity that the
+ * reference of the same inputs does not have; err names node, device and element. Caches are looked at only where
+ * s->watch.only is TN_NONE: that reads all of their rows. */
+TN_MUST_CHECK tn_status tni_suspect_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err);
 
 /* --- calibration --- */
 

@@ -261,6 +261,7 @@ static tn_status run(const tn_plan *plan, tn_args *a, tn_run *pool, tn_error *er
       y[m * N + n] = sum;
     }
   if (strcmp(fault, "overrun") == 0) ((char *)a->y.ptr)[a->y.bytes]++;
+  if (strcmp(fault, "inf") == 0) ((float *)a->y.ptr)[1] = -INFINITY;
   if (strcmp(fault, "fpmode") == 0) leave_ftz();
   if (strcmp(fault, "status") == 0) return 4711;
   return strcmp(fault, "wait") == 0 ? wait_for_cancel(pool) : TN_OK;
@@ -271,7 +272,7 @@ static const tn_option fault_option = {.h = TN_HDR(tn_option),
                                        .help = "what to do wrong",
                                        .dflt = "none",
                                        .type = TN_OPT_STRING,
-                                       .choices = "none|last-column|fpmode|status|wait|sigmoid|swap|bind|overrun"};
+                                       .choices = "none|last-column|fpmode|status|wait|sigmoid|swap|bind|overrun|inf"};
 static const tn_option *const options[] = {&fault_option};
 
 static void set_up(backend *p) {
