@@ -214,6 +214,11 @@ static int by_peak(const void *pa, const void *pb) {
   return a->index < b->index ? -1 : 1;
 }
 
+/* The plan of an order is known where the best so far is the same one: a chain has but one. */
+static bool is_known(const uint32_t *best, const uint32_t *order, uint32_t n) {
+  return best && memcmp(best, order, n * sizeof *order) == 0;
+}
+
 /* Plans the best few by peak and takes the smallest arena. The numbering as it is is always among them. */
 static tn_status plan_best(const order_walk *w, order_candidate *c, tn_interval *iv, uint32_t *position,
                            tni_order *out) {
@@ -223,11 +228,12 @@ static tn_status plan_best(const order_walk *w, order_candidate *c, tn_interval 
   out->bound = c[0].peak;
   out->arena = UINT64_MAX;
   for (uint32_t i = 0; i < CANDIDATES; i++) {
-    uint64_t arena;
+    uint64_t arena = out->arena;
     if ((planned >= PLANNED && c[i].index) || (i && c[i].index && c[i].peak >= out->arena)) continue;
     planned++;
     for (uint32_t p = 0; p < w->g->n; p++) position[c[i].order[p]] = p;
-    tn_status st = plan_intervals(w->lives, w->n, position, iv, &arena);
+    tn_status st = is_known(best, c[i].order, w->g->n) ? TN_OK
+                                                       : plan_intervals(w->lives, w->n, position, iv, &arena);
     if (st != TN_OK) return st;
     if (arena > out->arena || (arena == out->arena && c[i].index > out->chosen)) continue;
     out->arena = arena;

@@ -14,7 +14,8 @@ typedef struct fold {
   uint64_t max_bytes;
   tni_eval_fn eval;
   void *ctx;
-  uint32_t n; /* nodes that went away */
+  uint32_t n;   /* nodes that went away */
+  bool changed; /* a value became a constant, which may leave its node */
   tn_error *err;
 } fold;
 
@@ -24,6 +25,7 @@ static tn_status make_const(fold *f, tni_node *n, uint32_t o, const tni_tensor *
     return tni_fail(f->err, st, n->pub.name, "%s \"%s\": its result is no valid constant", n->type, n->pub.name);
   }
   f->n += tni_detach_output(f->g, n, o);
+  f->changed = true;
   return TN_OK;
 }
 
@@ -147,6 +149,7 @@ static tn_status fold_step_values(fold *f) {
     if (v->pub.kind != TN_VALUE_STEP || v->is_output || !v->elems || !tni_elems_tensor(f->g, v, &t)) continue;
     if (tni_value_set_tensor(f->g, i, &t, NULL) != TN_OK) return tni_fail_memory(f->err, v->pub.name);
     f->n++;
+    f->changed = true;
   }
   return TN_OK;
 }
@@ -161,7 +164,8 @@ tn_status tni_fold_constants(tni_graph *g, uint64_t max_bytes, tni_eval_fn eval,
     if (st != TN_OK) return st;
   }
   tn_status st = fold_step_values(&f);
-  if (st == TN_OK) st = tni_graph_finish(g, err);
+  /* Subgraphs take the types that inference found of what they capture. */
+  if (st == TN_OK && (f.changed || g->n_subs)) st = tni_graph_finish(g, err);
   if (st == TN_OK && n) *n = f.n;
   return st;
 }

@@ -37,7 +37,7 @@ static bool takes_dims(uint32_t op) {
 }
 
 /* The target of a Reshape and its like, unknown but with known effect, becomes the dims that it leads to. */
-static tn_status replace_target(tni_graph *g, uint64_t given, tni_node *n, tn_error *err) {
+static tn_status replace_target(tni_graph *g, uint64_t given, tni_node *n, bool *changed, tn_error *err) {
   uint32_t at = n->pub.op == TN_OP_CONSTANT_OF_SHAPE ? 0 : 1;
   if (!takes_dims(n->pub.op) || n->pub.n_in <= at || n->pub.in[at] == TN_NONE || n->pub.out[0] == TN_NONE) return TN_OK;
   const tni_value *target = g->values[n->pub.in[at]], *y = g->values[n->pub.out[0]];
@@ -51,12 +51,14 @@ static tn_status replace_target(tni_graph *g, uint64_t given, tni_node *n, tn_er
   g->values[id]->elems = y->pub.dims;
   g->values[id]->n_elems = y->pub.rank;
   ((tn_id *)n->pub.in)[at] = id; /* the graph's own array, shown const by the ABI's struct */
+  *changed = true;
   return TN_OK;
 }
 
 tn_status tni_lift_shape_values(tni_graph *g, uint32_t *n_removed, tn_error *err) {
   uint64_t given = tni_given_symbols(g);
   uint32_t removed = 0;
+  bool changed = false;
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     tni_node *n = g->nodes[i];
     for (uint32_t o = 0; !n->dead && o < n->pub.n_out; o++) {
@@ -64,12 +66,13 @@ tn_status tni_lift_shape_values(tni_graph *g, uint32_t *n_removed, tn_error *err
       tni_value *v = g->values[n->pub.out[o]];
       if (!is_liftable(g, given, v)) continue;
       v->pub.kind = TN_VALUE_STEP;
+      changed = true;
       removed += tni_detach_output(g, n, o);
     }
-    tn_status st = n->dead ? TN_OK : replace_target(g, given, n, err);
+    tn_status st = n->dead ? TN_OK : replace_target(g, given, n, &changed, err);
     if (st != TN_OK) return st;
   }
-  tn_status st = tni_graph_finish(g, err);
+  tn_status st = changed || g->n_subs ? tni_graph_finish(g, err) : TN_OK;
   if (st != TN_OK) return st;
   removed += tni_graph_dce(g);
   if (n_removed) *n_removed = removed;

@@ -269,6 +269,10 @@ static void test_refusals(void) {
   CU_ASSERT_EQUAL(tn_model_report(r.m, TN_REPORT_CHECK, &json, NULL), TN_OK);
   CU_ASSERT(json && strstr(json, "odd"));
   tn_free(json);
+  json = NULL;
+  CU_ASSERT_EQUAL(tn_model_report(r.m, TN_REPORT_PLACEMENT, &json, NULL), TN_OK);
+  CU_ASSERT(json && !strstr(json, "odd") && !strstr(json, "\"nodes\"") && strstr(json, "\"unsupported\": 1"));
+  tn_free(json);
   rig_finish(&r);
 }
 
