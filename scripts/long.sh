@@ -34,6 +34,7 @@ $(for t in $fuzz_targets; do
   echo "fuzz-$t|libFuzzer, tests/fuzz/target_$t.c, with ASan and UBSan|$of tests/fuzz"
 done)
 oom|each allocation, mapping and open of each command fails once (bundle: a tenth of them)|runtime include plugins tests/oom
+million|graphs of a million nodes load in 20 s of CPU and 4 GB, one step a family|runtime tests/cli/families.py tests/cli/test_scaling.py
 context-131072|a prompt of 131,072 positions against float64, memory against inspect's|runtime include tests/cli/long_context.py tests/cli/tiny_decoder.py
 conform-seeds|the vendor kit on 100 seeds: the plugins that run here, the example, what new-plugin writes|runtime include plugins examples/vendor-backend
 exports|each export of tests/exports made anew by its exporter, verified|runtime include tests/exports
@@ -204,6 +205,20 @@ leg_conform-seeds() {
   local sums
   sums=$(awk '/ cases: / {for (i = 1; i < NF; i++) {if ($(i + 1) ~ /^passed/) p += $i; if ($(i + 1) ~ /^failed/) f += $i}; n++} END {printf "%d runs of the kit, %d cases passed, %d failed", n, p, f}' "$out")
   record conform-seeds "$(case $sums in *" 0 failed") echo 'no finding' ;; *) echo FOUND ;; esac)" "$sums"
+}
+
+leg_million() {
+  plain runtime/cli/tenon
+  local name out=$work/million.txt missed
+  [ "$(count million family)" != 0 ] || : >"$out"
+  for name in tree adds diamonds matmuls ifs; do
+    noted million "family $name" && continue
+    TENON="$work/build/runtime/cli/tenon" TENON_TEST_SOURCE="$root" nice "$python" "$root/tests/cli/test_scaling.py" --million --only "$name" >"$work/step.txt" 2>&1 || :
+    grep ' nodes: ' "$work/step.txt" | tee -a "$out" || { cat "$work/step.txt"; return 1; }
+    note million "family $name"
+  done
+  missed=$(awk '{s = $4 > 20 || $8 > 4294 || $NF != 0; n += s} END {print n + 0}' "$out")
+  record million "$([ "$missed" = 0 ] && echo equal || echo DIFFERENT)" "$(awk '{printf "%s%s %s s %s MB", (NR > 1 ? ", " : ""), $1, $4, $8}' "$out")"
 }
 
 leg_context-131072() {
