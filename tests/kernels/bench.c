@@ -140,9 +140,9 @@ static void bench_gemm(const tni_clt_kernel *k, int64_t M, int64_t N, int64_t K)
   free(w);
 }
 
-/* Sums of bytes, 48 rows at a time as the plugin's units run. */
+/* Sums of bytes, 96 rows at a time as the plugin's units run. */
 static void bench_bytes(const tni_clt_kernel *k, int64_t N, int64_t K) {
-  enum { M = 480, UNIT = 48 };
+  enum { M = 480, UNIT = 96 };
   static int32_t acc[UNIT * 32];
   double t[REPEATS];
   uint8_t *w = aligned_alloc(64, (size_t)(N * K)), *a = aligned_alloc(64, (size_t)(M * K));

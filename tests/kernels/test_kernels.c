@@ -485,16 +485,16 @@ static bool bytes_case(const tni_clt_kernel *k, size_t rows, size_t quads, bool 
 }
 
 static void bytes_variants(void) {
-  static const size_t rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 48};
+  static const size_t rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 31, 32, 48, 97};
   const tni_clt_kernel *k = KERNELS.rows;
   uint32_t wrong = 0, cases = 0;
   for (uint32_t i = 0; i < KERNELS.n; i++) {
     if (k[i].op != TNI_CLT_BYTES || !runs(&k[i])) continue;
-    for (size_t c = 0; c < 12 * 5; c++, cases++) wrong += !bytes_case(&k[i], rows[c % 12], c / 12 * 48 + 16, c % 2, 0);
-    for (int kind = 1; kind < 6; kind++, cases++) wrong += !bytes_case(&k[i], 10, 2048, false, kind);
+    for (size_t c = 0; c < 16 * 5; c++, cases++) wrong += !bytes_case(&k[i], rows[c % 16], c / 16 * 48 + 16, c / 16 % 2, 0);
+    for (int kind = 1; kind < 6; kind++, cases++) wrong += !bytes_case(&k[i], 42, 2048, false, kind);
   }
   CU_ASSERT_EQUAL(wrong, 0);
-  CU_ASSERT(*test_only || cases >= 65);
+  CU_ASSERT(*test_only || cases >= 85);
 }
 
 static void selection(void) {

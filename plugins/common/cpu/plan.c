@@ -238,8 +238,8 @@ tn_status tni_clt_set(tn_program *p, tn_id slot, const tn_view *view, const tn_b
   return TN_OK;
 }
 
-static const tni_clt_kernel *any_kernel(const tn_program *p, uint32_t op) {
-  return tni_clt_select(p->device->backend->kernels, op, TNI_CLT_ANY, 0, p->device->set.features, 0);
+static const tni_clt_kernel *any_kernel(const tn_program *p, uint32_t op, int64_t M) {
+  return tni_clt_select(p->device->backend->kernels, op, TNI_CLT_ANY, 0, p->device->set.features, M);
 }
 
 static tn_status bind_packed(tn_plan *plan, const tn_dims *dims) {
@@ -257,14 +257,14 @@ static tn_status bind_packed(tn_plan *plan, const tn_dims *dims) {
   plan->gemm = (tni_clt_gemm_fn)kernel_of(p, TNI_CLT_GEMM, &t->geo, plan->M)->fn;
   const tni_clt_kernel *two = plan->row_by_row ? NULL : kernel_of_two(p, &t->geo, plan->M);
   plan->gemm2 = two ? (tni_clt_gemm2_fn)two->fn : NULL;
-  plan->chain = ((tni_clt_chain_fn)any_kernel(p, TNI_CLT_CHAIN)->fn)();
+  plan->chain = ((tni_clt_chain_fn)any_kernel(p, TNI_CLT_CHAIN, 0)->fn)();
   return st;
 }
 
 static tn_status bind_integer(tn_plan *plan, const tn_dims *dims) {
   const tn_status st = rows_of(plan->program, plan->task, dims, &plan->M);
   if (st == TN_OK) plan->scratch_bytes = tni_clt_integer_scratch(plan->task, plan->M);
-  plan->bytes = (tni_clt_bytes_fn)any_kernel(plan->program, TNI_CLT_BYTES)->fn;
+  plan->bytes = (tni_clt_bytes_fn)any_kernel(plan->program, TNI_CLT_BYTES, plan->M)->fn;
   return st;
 }
 
@@ -285,7 +285,7 @@ tn_status tni_clt_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan *
   if (!plan) return TN_E_NO_MEMORY;
   plan->program = p;
   plan->task = p->tasks[task];
-  plan->matmul = (tni_clt_matmul_fn)any_kernel(p, TNI_CLT_MATMUL)->fn;
+  plan->matmul = (tni_clt_matmul_fn)any_kernel(p, TNI_CLT_MATMUL, 0)->fn;
   tn_status st = plan->task->kind == TNI_CLT_PACKED    ? bind_packed(plan, dims)
                  : plan->task->kind == TNI_CLT_INTEGER ? bind_integer(plan, dims)
                                                        : bind_float(plan, dims);

@@ -10,7 +10,7 @@
 #include "plugins/common/cpu/integer.h"
 #include "plugins/common/formats/formats.h"
 
-enum { BLOCK = TNI_CLT_ROWS, PAIR = 2 * BLOCK, ROWS = 48, UNIT_ROWS = 96, GRAIN_BYTES = 32768, GRAIN_MACS = 400000 };
+enum { BLOCK = TNI_CLT_ROWS, PAIR = 2 * BLOCK, ROWS = 96, UNIT_ROWS = 96, GRAIN_BYTES = 32768, GRAIN_MACS = 400000 };
 
 typedef struct integer_run {
   const tn_plan *plan;

@@ -77,13 +77,11 @@ void tni_x86_tiles_g128_6x16_avx2(const tni_x86_panel *p, const tni_clt_act *a, 
 /* Signed codes. */
 void tni_x86_tiles_s8g128_4x16_avx2(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                     float *acc);
-/* Between begin and end, which set the tiles up and give them back. Signed codes. Of groups of 32, two are a pair of
+/* Between tni_x86_amx_begin and _end. Signed codes. Of groups of 32, two are a pair of
  * three parts: the first group's codes, zeros, the second's. With or without the last part this is a tile of 64 k in
  * which the other group counts nothing. */
 enum { TNI_X86_PAIR_LINES = 24, TNI_X86_PAIR_PANEL_K = 256 };
 _Static_assert(TNI_X86_PAIR_PANEL_K / 64 * TNI_X86_PAIR_LINES <= TNI_X86_PANEL_QUADS, "pairs fit a panel");
-void tni_x86_amx_begin(void);
-void tni_x86_amx_end(void);
 void tni_x86_tiles_g32_32x16_amx(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                  float *acc);
 void tni_x86_tiles_g128_32x16_amx(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,

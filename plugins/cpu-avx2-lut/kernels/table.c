@@ -122,6 +122,7 @@ static const tni_clt_kernel avx2_rows[] = {
     ANY(BYTES, bytes_s32_u8_s8_2x16_avx2),
     TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, AVXVNNI, 0, 0, tni_x86_, bytes_s32_u8_s8_2x32_avxvnni),
     TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, AVX512, 0, 0, tni_x86_, bytes_s32_u8_s8_12x32_avx512vnni),
+    TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, AVX512 | TNI_CPU_AMX, 16, 0, tni_x86_, bytes_s32_u8_s8_32x32_amx),
     ANY(CHAIN, chain_f32_1x8_avx2),
     TNI_CLT_ROW(TNI_CLT_CHAIN, TNI_CLT_ANY, 0, AVX512, 0, 0, tni_x86_, chain_f32_1x16_avx512vnni),
 };

@@ -15,25 +15,10 @@
 enum {
   TILE_M = 16,
   TILE_BYTES = 64,
-  TILES = 8,
   PASS_ROWS = 96 /* rows that take a group's weights before the next group's come: their sums stay in L1 */
 };
 
-typedef struct tile_config {
-  uint8_t palette, start_row, reserved[14];
-  uint16_t bytes[16]; /* of a row */
-  uint8_t rows[16];
-} tile_config;
-_Static_assert(sizeof(tile_config) == 64, "as the instruction has it");
 _Static_assert((int)TILE_BYTES == (int)TNI_CLT_SLAB_K, "a row of a tile is one of a slab");
-
-void tni_x86_amx_begin(void) {
-  tile_config c = {.palette = 1};
-  for (size_t i = 0; i < TILES; i++) c.rows[i] = TILE_M, c.bytes[i] = TILE_BYTES;
-  __asm__ volatile("ldtilecfg %0" ::"m"(c)); /* gcc's intrinsic says that it reads eight bytes */
-}
-
-void tni_x86_amx_end(void) { _tile_release(); }
 
 typedef int32_t sums[TILE_M][TNI_CLT_ROWS];
 

@@ -18,5 +18,11 @@ void tni_x86_bytes_s32_u8_s8_2x32_avxvnni(const uint8_t *const *blocks, size_t q
                                           size_t rows, const tni_clt_next *next, int32_t *acc);
 void tni_x86_bytes_s32_u8_s8_12x32_avx512vnni(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
                                               size_t rows, const tni_clt_next *next, int32_t *acc);
+/* Tiles: all of 16 rows of 64 bytes, between begin and end. */
+void tni_x86_amx_begin(void);
+void tni_x86_amx_end(void);
+/* From 16 rows on. Rows past a multiple of 16 go by avx512vnni's. */
+void tni_x86_bytes_s32_u8_s8_32x32_amx(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
+                                       size_t rows, const tni_clt_next *next, int32_t *acc);
 
 #endif
