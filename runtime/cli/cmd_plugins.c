@@ -33,13 +33,15 @@ static void list_devices(json_t *plugins, cli_format f) {
   cli_table_finish(&t);
 }
 
-/* What confines the processes of those that have one of their own. */
-static void list_processes(json_t *plugins) {
+/* What confines the processes of those that have one of their own, and the probes. */
+static void list_walls(json_t *plugins) {
   size_t i;
   json_t *p;
   json_array_foreach(plugins, i, p) {
     const char *text = plugin_str(p, "process_text");
     if (*text) printf("%s runs in a process of its own; %s\n", plugin_str(p, "name"), text);
+    text = plugin_str(p, "probe_text");
+    if (*text) printf("%s was probed in a process of its own; %s\n", plugin_str(p, "name"), text);
   }
 }
 
@@ -130,7 +132,7 @@ static int list_plugins(cli *c, int formats) {
     cli_print_json(json_incref(j), JSON_INDENT(1));
   else
     (formats ? list_formats : list_devices)(json_object_get(j, "plugins"), c->format);
-  if (rc != EXIT_USAGE && c->format == FMT_TEXT && !formats) list_processes(json_object_get(j, "plugins"));
+  if (rc != EXIT_USAGE && c->format == FMT_TEXT && !formats) list_walls(json_object_get(j, "plugins"));
   json_decref(j);
   tn_free(text);
   return rc;

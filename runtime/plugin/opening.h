@@ -66,13 +66,14 @@ typedef struct tni_plugin_info {
   tn_device *const *devices; /* opened */
   uint32_t n_devices;
   bool builtin;
-  bool process;      /* it lives in one of its own: isolate.h */
-  tni_walls walls;   /* then: what confines it */
-  bool probed;       /* in a child first */
-  bool remembered;   /* the probe's result is one of an earlier start */
-  bool quarantined;  /* it crashed, hung, ended the process or left it changed: `why` says so */
-  double probe_ms;   /* what that took, then */
-  const char *since; /* quarantined: when, "2026-01-31T12:00:00Z"; else "" */
+  bool process;          /* it lives in one of its own: isolate.h */
+  tni_walls walls;       /* then: what confines it */
+  bool probed;           /* in a child first */
+  bool remembered;       /* the probe's result is one of an earlier start */
+  bool quarantined;      /* it crashed, hung, ended the process or left it changed: `why` says so */
+  double probe_ms;       /* what that took, then */
+  tni_walls probe_walls; /* what confined that child; none stand: it did not come so far, or nobody remembers */
+  const char *since;     /* quarantined: when, "2026-01-31T12:00:00Z"; else "" */
 } tni_plugin_info;
 
 #endif

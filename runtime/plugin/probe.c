@@ -12,6 +12,8 @@
 #include "runtime/plugin/check.h"
 #include "runtime/plugin/child.h"
 
+enum { SUPERVISOR_MS = 500 }; /* that it has to end what the plugin started */
+
 /* -------------------------------------------------------------------------------------------------------- request */
 
 static json_t *options_json(const tni_profile_plugin *s) {
@@ -31,12 +33,13 @@ static json_t *options_json(const tni_profile_plugin *s) {
 /* The request as one line of JSON, malloc'd; NULL without memory. */
 static char *probe_request(const tni_registry_opts *o, const tni_probe_what *what) {
   json_t *options = options_json(what->section);
-  json_t *j = options ? json_pack("{s:s, s:s, s:s?, s:s, s:i, s:i, s:I, s:b, s:b, s:b, s:o}", "name", what->name,
-                                  "folder", what->folder, "cache", o->cache_dir, "file", what->profile_file, "line",
-                                  what->section ? (int)what->section->line : 0, "workers", (int)o->max_workers,
-                                  "memory", (json_int_t)o->memory_limit, "checked", o->checked, "privileged",
-                                  o->privileged, "shared", o->allow_shared_writable, "options", options)
-                      : NULL;
+  json_t *j = options
+                  ? json_pack("{s:s, s:s, s:s?, s:s, s:i, s:i, s:I, s:b, s:b, s:b, s:i, s:o}", "name", what->name,
+                              "folder", what->folder, "cache", o->cache_dir, "file", what->profile_file, "line",
+                              what->section ? (int)what->section->line : 0, "workers", (int)o->max_workers, "memory",
+                              (json_int_t)o->memory_limit, "checked", o->checked, "privileged", o->privileged, "shared",
+                              o->allow_shared_writable, "confine", (int)what->confine, "options", options)
+                  : NULL;
   char *text = j ? json_dumps(j, JSON_COMPACT) : NULL, *line = NULL;
   json_decref(j);
   if (text && (line = malloc(strlen(text) + 2))) sprintf(line, "%s\n", text);
@@ -63,6 +66,7 @@ typedef struct dialogue {
   char *buf; /* [TNI_PROBE_LINE] of what is not a whole line yet */
   size_t have;
   char at[64]; /* the last call that the child said it makes; "": the plugin's turn has not come */
+  tni_walls walls;
   bool passed, refused, misconduct;
   bool no_memory; /* here, for a line of the answer */
   bool profile_mistake;
@@ -79,6 +83,10 @@ static void copy_text(char *dst, size_t size, json_t *from) {
 static void read_line(dialogue *d, const char *text, size_t n) {
   json_t *j = json_loadb(text, n, 0, NULL), *v;
   if (!j && tni_json_short()) d->no_memory = true;
+  if ((v = json_object_get(j, "walls")) && !d->at[0]) { /* later the plugin might say it */
+    d->walls.stand = (uint32_t)json_integer_value(json_object_get(v, "stand")) & ((1u << TNI_WALLS) - 1);
+    d->walls.landlock = (uint32_t)json_integer_value(json_object_get(v, "landlock"));
+  }
   if ((v = json_object_get(j, "at"))) copy_text(d->at, sizeof d->at, v);
   if ((v = json_object_get(j, "misconduct"))) {
     d->misconduct = true;
@@ -170,7 +178,7 @@ tn_status tni_probe_run(const tni_registry_opts *o, const tni_probe_what *what, 
   static const char *const args[] = {"probe", NULL};
   const int64_t ms = o->probe_ms > 0 ? o->probe_ms : TNI_PROBE_MS, begun = tni_now_ns();
   *out = (tni_probe_result){.ms = 0};
-  dialogue d = {.name = what->name, .so = what->so};
+  dialogue d = {.name = what->name, .so = what->so, .walls.level = what->confine};
   tni_error_init(&d.said);
   char *request = probe_request(o, what);
   d.buf = malloc(TNI_PROBE_LINE);
@@ -178,11 +186,12 @@ tn_status tni_probe_run(const tni_registry_opts *o, const tni_probe_what *what, 
   if (st == TN_OK) {
     (void)!send_all(d.child.channel, request, strlen(request)); /* a child that is gone says so by its end */
     const bool in_time = listen_to(&d, ms);
-    const tni_child_end end = tni_child_finish(&d.child, in_time ? 1000 : 0);
+    const tni_child_end end = tni_child_finish(&d.child, in_time ? 1000 : SUPERVISOR_MS);
     st = probe_verdict(&d, in_time, ms, &end, out, err);
   } else if (err && st == TN_E_UNAVAILABLE) {
     tni_error_prefix(err, "plugin '%s' is probed in a process of its own", what->name);
   }
+  out->walls = d.walls;
   out->ms = (double)(tni_now_ns() - begun) / 1e6;
   free(request);
   free(d.buf);

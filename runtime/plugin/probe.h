@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plugin's first load in a child (tenon-helper probe): load, entry, enumerate, open, close, shutdown, end of the
+ * A plugin's first load in a child (tenon-helper probe), confined as its manifest says, with the system calls of
+ * `driver` (docs/security.md): load, entry, enumerate, open, close, shutdown, end of the
  * process. What a child can find out about a plugin costs its life, not the host's: a signal, an exit, a hang, and what
  * it leaves changed behind (procstate.h) is misconduct; a status that a plugin returns is an answer.
  *
  * On the channel, one JSON object a line. The host says what to load (tni_probe_request); the child answers
+ *   {"walls": {"stand", "landlock"}}         first: what confines it (walls.h)
  *   {"at": "enumerate"}                      before it calls the plugin, so that the host knows where it ended
  *   {"misconduct": "enumerate leaves ..."}   and ends
  *   {"refused": {"status", "vendor", "where", "message", "profile"}} or {"passed": {"devices": n}}
@@ -22,12 +24,14 @@ typedef struct tni_probe_what {
   const char *name, *folder, *so;
   const char *profile_file;          /* for messages about options */
   const tni_profile_plugin *section; /* its options; may be NULL */
+  uint32_t confine;                  /* TNI_CONFINE_*: its manifest's */
 } tni_probe_what;
 
 typedef struct tni_probe_result {
   bool misconduct;      /* false with a status that is not OK: the plugin's (or the profile's) own refusal */
   bool profile_mistake; /* the refusal is about the profile's options */
   double ms;
+  tni_walls walls; /* what confined it, as the child said before it loaded the plugin */
 } tni_probe_result;
 
 /* TN_OK: it can be loaded. Else err says what happened with the plugin's name: misconduct is TN_E_INTERNAL. A helper

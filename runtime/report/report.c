@@ -98,7 +98,7 @@ static json_t *format_json(const tn_format *f) {
   return j;
 }
 
-/* A plugin's process: the level that its manifest names, what confines it, and what this system does not have. */
+/* A plugin's process, or its probe's: the level that its manifest names, what confines it, and what this system does not have. */
 static json_t *walls_json(const tni_walls *w) {
   json_t *j = json_object(), *stand = json_array(), *missing = json_array();
   for (uint32_t i = 0; i < TNI_WALLS; i++)
@@ -109,6 +109,13 @@ static json_t *walls_json(const tni_walls *w) {
   json_object_set_new(j, "missing", missing);
   if (w->landlock) json_object_set_new(j, "landlock", json_integer(w->landlock));
   return j;
+}
+
+static void put_walls(json_t *j, const char *key, const char *text_key, const tni_walls *w) {
+  char text[256];
+  tni_walls_text(w, text, sizeof text);
+  json_object_set_new(j, key, walls_json(w));
+  json_object_set_new(j, text_key, json_string(text));
 }
 
 static json_t *plugin_json(const tni_plugin_info *p) {
@@ -125,14 +132,10 @@ static json_t *plugin_json(const tni_plugin_info *p) {
   if (p->probed) {
     json_object_set_new(j, "probe_ms", json_real(p->probe_ms));
     json_object_set_new(j, "probe_remembered", json_boolean(p->remembered));
+    if (p->probe_walls.stand) put_walls(j, "probe", "probe_text", &p->probe_walls);
   }
   if (p->quarantined) json_object_set_new(j, "quarantined_since", text_or_null(p->since));
-  if (p->process && p->loaded) {
-    char text[256];
-    tni_walls_text(&p->walls, text, sizeof text);
-    json_object_set_new(j, "process", walls_json(&p->walls));
-    json_object_set_new(j, "process_text", json_string(text));
-  }
+  if (p->process && p->loaded) put_walls(j, "process", "process_text", &p->walls);
   for (uint32_t i = 0; i < p->n_devices; i++) {
     const tn_caps *c = p->devices[i]->caps;
     json_t *d = json_object();

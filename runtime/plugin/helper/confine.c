@@ -43,13 +43,21 @@ static bool drop_caps(void) {
 
 /* --- all --------------------------------------------------------------------------------------------------------- */
 
-tni_walls helper_confine(uint32_t level, const helper_places *p) {
-  tni_walls w = {.level = level, .stand = TNI_WALL_SUPERVISED};
+static tni_walls confine_process(const helper_settling *s, const helper_places *p) {
+  tni_walls w = {.level = s->level, .stand = TNI_WALL_SUPERVISED};
   (void)prctl(PR_SET_DUMPABLE, 1); /* what it inherits from its supervisor; its files in /proc are its own */
-  if (level == TNI_CONFINE_STRICT && enter_namespaces()) w.stand |= TNI_WALL_NAMESPACES;
+  if (s->level == TNI_CONFINE_STRICT && enter_namespaces()) w.stand |= TNI_WALL_NAMESPACES;
   if (drop_caps()) w.stand |= TNI_WALL_NO_CAPS;
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) w.stand |= TNI_WALL_NO_NEW_PRIVS;
-  if ((w.landlock = helper_wall_files(level, p))) w.stand |= TNI_WALL_FILES;
-  if (helper_wall_calls(level)) w.stand |= TNI_WALL_CALLS;
+  if ((w.landlock = helper_wall_files(s->level, p))) w.stand |= TNI_WALL_FILES;
+  if (helper_wall_calls(s->calls)) w.stand |= TNI_WALL_CALLS;
   return w;
+}
+
+bool helper_settle(const helper_settling *s, helper_places *p, int *pid, tni_walls *walls) {
+  bool temporary = false;
+  if (s->level == TNI_CONFINE_DRIVER) p->own = helper_own_folder(p, &temporary);
+  if (!helper_supervise(s->channel, temporary ? p->own : NULL, pid)) return false;
+  *walls = confine_process(s, p);
+  return true;
 }

@@ -25,8 +25,16 @@ typedef struct helper_places {
   const char *own;       /* where a driver may keep things (helper_own_folder), or NULL */
 } helper_places;
 
-/* Puts up the walls of the level, as far as the system has them. */
-tni_walls helper_confine(uint32_t level, const helper_places *p);
+/* What the process of a plugin is made for: */
+typedef struct helper_settling {
+  uint32_t level; /* TNI_CONFINE_*: files, namespaces */
+  uint32_t calls; /* TNI_CONFINE_*: whose filter of system calls */
+  int channel;    /* to the host */
+} helper_settling;
+
+/* From here on this is the plugin's process: a supervisor above it (*pid: its own number as the host sees it), the walls
+ * around it, as far as the system has them (*walls). False: there is no second process. */
+bool helper_settle(const helper_settling *s, helper_places *p, int *pid, tni_walls *walls);
 
 /* Landlock's version, or 0: nothing was restricted (files.c). */
 uint32_t helper_wall_files(uint32_t level, const helper_places *p);

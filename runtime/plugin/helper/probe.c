@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "runtime/plugin/helper/confine.h"
 #include "runtime/plugin/helper/helper.h"
 
 enum { EXIT_BROKEN = 3 };
@@ -117,11 +118,25 @@ static json_t *answer_probe(const tni_loaded *l) {
                    l->profile_mistake);
 }
 
+/* The walls of the manifest's level, but for the system calls: a plugin that passes runs in the host, where nobody
+ * filters them, so that what it changes of its process must not fail here only. False: no second process. */
+static bool settle_probe(json_t *j, const char *name, const char *folder, const char *cache, tni_walls *w) {
+  const bool driver = json_integer_value(json_object_get(j, "confine")) == TNI_CONFINE_DRIVER;
+  const helper_settling how = {driver ? TNI_CONFINE_DRIVER : TNI_CONFINE_STRICT, TNI_CONFINE_DRIVER, TNI_CHILD_CHANNEL};
+  helper_places places = {.name = name, .folder = folder, .cache_dir = *cache ? cache : NULL};
+  int pid = 0;
+  if (!helper_settle(&how, &places, &pid, w)) return false;
+  say_json(json_pack("{s:{s:i, s:i}}", "walls", "stand", (int)w->stand, "landlock", (int)w->landlock));
+  return true;
+}
+
 static int run_probe(json_t *j) {
   const char *const dirs[] = {json_text_of(j, "folder")}, *cache = json_text_of(j, "cache");
+  tni_walls walls;
   tni_profile_plugin section = {.name = json_text_of(j, "name"),
                                 .line = (uint32_t)json_integer_value(json_object_get(j, "line"))};
   if (!*section.name || dirs[0][0] != '/' || !read_section(j, &section)) return EXIT_BROKEN;
+  if (!settle_probe(j, section.name, dirs[0], cache, &walls)) return EXIT_BROKEN;
   probe_watch w = {.before = tni_procstate_take()};
   if (!w.before) return EXIT_BROKEN;
   snprintf(w.so, sizeof w.so, "%s/%s.so", dirs[0], section.name);
@@ -133,6 +148,7 @@ static int run_probe(json_t *j) {
                          .checked = json_is_true(json_object_get(j, "checked")),
                          .privileged = json_is_true(json_object_get(j, "privileged")),
                          .allow_shared_writable = json_is_true(json_object_get(j, "shared")),
+                         .any_owner = (walls.stand & TNI_WALL_NAMESPACES) != 0, /* as in serve.c */
                          .stage = at_stage,
                          .stage_user = &w};
   tni_loaded *l = NULL;

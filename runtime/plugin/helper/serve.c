@@ -160,13 +160,12 @@ static int start_threads(tni_srv *s) {
 /* From here on this is the plugin's process, with a supervisor above it. */
 static tn_status settle(tni_srv *s, request *q, tn_error *err) {
   helper_places places = {.name = q->name, .folder = q->folder, .cache_dir = q->cache};
-  bool temporary = false;
+  const helper_settling how = {q->level, q->level, s->channel};
+  tni_walls walls;
   tni_wire w = {.n = 0};
   int pid = 0;
-  if (q->level == TNI_CONFINE_DRIVER) places.own = helper_own_folder(&places, &temporary);
-  if (!helper_supervise(s->channel, temporary ? places.own : NULL, &pid))
+  if (!helper_settle(&how, &places, &pid, &walls))
     return tni_fail(err, TN_E_UNAVAILABLE, q->name, "no second process");
-  const tni_walls walls = helper_confine(q->level, &places);
   /* In a namespace of its own it sees root's files as nobody's; the host has looked at them before. */
   if (walls.stand & TNI_WALL_NAMESPACES) q->o.any_owner = true;
   tni_w_u32(&w, (uint32_t)pid);

@@ -12,7 +12,7 @@
 
 #include "runtime/plugin/plugin.h"
 
-static const char verdict_mark[] = "tenon probe 1";
+static const char verdict_mark[] = "tenon probe 2";
 
 enum { KEY_BYTES = sizeof verdict_mark + 32 };
 
@@ -88,6 +88,12 @@ static tn_status in_quarantine(tni_loaded *l, json_t *known, const char *what) {
                   l->info.name);
 }
 
+static tni_walls known_walls(const tni_loaded *l, json_t *known) {
+  return (tni_walls){.level = l->manifest.confine,
+                     .stand = (uint32_t)json_integer_value(json_object_get(known, "stand")),
+                     .landlock = (uint32_t)json_integer_value(json_object_get(known, "landlock"))};
+}
+
 static void today_text(char text[32]) {
   const time_t now = time(NULL);
   struct tm t;
@@ -96,17 +102,19 @@ static void today_text(char text[32]) {
 
 static tn_status probe_first(const tni_registry_opts *o, tni_loaded *l, const char *so, const char *profile_file,
                              const tni_profile_plugin *section, const char *options, bool again) {
-  const tni_probe_what what = {l->info.name, l->folder, so, profile_file, section};
+  const tni_probe_what what = {l->info.name, l->folder, so, profile_file, section, l->manifest.confine};
   tni_probe_result result;
   char date[32];
   const tn_status st = tni_probe_run(o, &what, &result, &l->info.why);
   today_text(date);
   l->info.probed = true;
   l->info.probe_ms = result.ms;
+  l->info.probe_walls = result.walls;
   l->profile_mistake = result.profile_mistake;
   l->info.quarantined = result.misconduct;
   if (st == TN_OK)
-    remember_probe(o, l, json_pack("{s:f, s:s, s:s}", "passed", result.ms, "options", options, "date", date));
+    remember_probe(o, l, json_pack("{s:f, s:s, s:s, s:i, s:i}", "passed", result.ms, "options", options, "date", date,
+                                "stand", (int)result.walls.stand, "landlock", (int)result.walls.landlock));
   else if (!result.misconduct && again)
     remember_probe(o, l, json_pack("{s:s}", "lifted", date));
   if (!result.misconduct) return st;
@@ -132,6 +140,7 @@ tn_status tni_first_load(const tni_registry_opts *o, tni_loaded *l, const char *
   } else if (json_is_number(json_object_get(known, "passed")) && of && strcmp(of, options) == 0) {
     l->info.probed = l->info.remembered = true;
     l->info.probe_ms = json_number_value(json_object_get(known, "passed"));
+    l->info.probe_walls = known_walls(l, known);
     st = TN_OK;
   } else {
     st = probe_first(o, l, so, profile_file, section, options, again);

@@ -114,11 +114,39 @@ static uint32_t available(void) {
   return w;
 }
 
-static void escape(const char *plugin, bool driver) {
-  static volatile uint64_t word;
+/* In a probe the system calls are those of `driver` on both levels: processes may be started, programs not. */
+static uint32_t wall_of(size_t i, bool driver, bool probe) {
+  const uint32_t by = driver ? tries[i].driver_by : tries[i].strict_by;
+  const bool starts = strncmp(tries[i].name, "new-pro", 7) == 0;
+  if (SANITIZED && strcmp(tries[i].name, "attach") == 0) return FILES; /* Landlock's: outside of its domain */
+  if (starts && !driver && (probe || SANITIZED)) return strcmp(tries[i].name, "new-program") ? 0 : FILES;
+  return by;
+}
+
+/* What `said` tells of each try, after `when`. */
+static void judge_tries(const char *plugin, const tni_walls *w, const char *said, const char *when, bool probe) {
   char text[512];
   uint32_t held = 0, open = 0;
-  lab l;
+  for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+    const uint32_t by = wall_of(i, w->level == TNI_CONFINE_DRIVER, probe);
+    snprintf(text, sizeof text, "%stry %s ", when, tries[i].name);
+    const int got = number_after(said, text);
+    const bool missing = by && !(w->stand & by); /* this system has no such wall, and `tenon plugins` says so */
+    const bool ok = got >= 0 && (missing || (got != 0) == (by != 0));
+    if (!ok) printf("\n    %s: %s%s gave %d (%s)", plugin, when, tries[i].name, got, got > 0 ? strerror(got) : "");
+    CU_ASSERT(ok);
+    held += by && got > 0;
+    open += !by && got == 0;
+  }
+  tni_walls_text(w, text, sizeof text);
+  printf("\n    %s%s (Landlock %u); of %zu %u were refused, %u worked ", when, text, w->landlock,
+         sizeof tries / sizeof *tries, held, open);
+}
+
+static volatile uint64_t word;
+
+static void prepare_escape(const char *plugin) {
+  char text[512];
   word = 42;
   CU_ASSERT_FATAL(write_secret());
   snprintf(text, sizeof text, "%d", (int)getpid());
@@ -128,36 +156,66 @@ static void escape(const char *plugin, bool driver) {
   setenv("TENON_ESCAPE_FILE", secret, 1);
   snprintf(text, sizeof text, "%s/plugins/%s", lab_cache(), plugin);
   setenv("TENON_ESCAPE_CACHE", text, 1);
+}
+
+static void check_walls(const tni_walls *w, bool driver) {
+  CU_ASSERT_EQUAL(w->level, driver ? TNI_CONFINE_DRIVER : TNI_CONFINE_STRICT);
+  CU_ASSERT_EQUAL(w->stand & (CALLS | FILES), available());
+  CU_ASSERT(w->stand & TNI_WALL_NO_NEW_PRIVS && w->stand & TNI_WALL_SUPERVISED && w->stand & TNI_WALL_NO_CAPS);
+}
+
+static void finish_escape(const tni_walls *w) {
+  if (w->stand & CALLS) CU_ASSERT_EQUAL(word, 42);
+  if (w->stand & FILES) CU_ASSERT(secret_is_whole());
+  unlink(secret);
+}
+
+static void escape(const char *plugin, bool driver) {
+  lab l;
+  prepare_escape(plugin);
   CU_ASSERT_EQUAL_FATAL(open_one(&l, plugin), TN_OK);
   const tni_walls w = tni_registry_find(l.rt->registry, plugin)->walls;
-  CU_ASSERT_EQUAL(w.level, driver ? TNI_CONFINE_DRIVER : TNI_CONFINE_STRICT);
-  CU_ASSERT_EQUAL(w.stand & (CALLS | FILES), available());
-  CU_ASSERT(w.stand & TNI_WALL_NO_NEW_PRIVS && w.stand & TNI_WALL_SUPERVISED && w.stand & TNI_WALL_NO_CAPS);
-  for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
-    uint32_t by = driver ? tries[i].driver_by : tries[i].strict_by;
-    if (SANITIZED && strncmp(tries[i].name, "new-pro", 7) == 0) by = 0;
-    if (SANITIZED && strcmp(tries[i].name, "attach") == 0) by = FILES; /* Landlock's: outside of its domain */
-    snprintf(text, sizeof text, "try %s ", tries[i].name);
-    const int got = number_after(l.log, text);
-    const bool missing = by && !(w.stand & by); /* this system has no such wall, and `tenon plugins` says so */
-    const bool ok = got >= 0 && (missing || (got != 0) == (by != 0));
-    if (!ok) printf("\n    %s: %s gave %d (%s)", plugin, tries[i].name, got, got > 0 ? strerror(got) : "");
-    CU_ASSERT(ok);
-    held += by && got > 0;
-    open += !by && got == 0;
-  }
-  if (w.stand & CALLS) CU_ASSERT_EQUAL(word, 42);
-  if (w.stand & FILES) CU_ASSERT(secret_is_whole());
-  tni_walls_text(&w, text, sizeof text);
-  printf("\n    %s (Landlock %u); of %zu %u were refused, %u worked ", text, w.landlock, sizeof tries / sizeof *tries,
-         held, open);
+  check_walls(&w, driver);
+  judge_tries(plugin, &w, l.log, "", false);
   lab_close(&l);
-  unlink(secret);
+  finish_escape(&w);
 }
 
 static void test_escape(void) {
   escape("escape-strict", false);
   escape("escape-driver", true);
+  printf("... ");
+}
+
+/* The same from a plugin's constructor and `open` in its probe. It leaves descriptors open, so it ends in quarantine
+ * and is not loaded here. */
+static void escape_probe(const char *plugin, bool driver) {
+  const char *const dirs[] = {getenv("TENON_TEST_WALLS"), NULL};
+  char text[16384] = "";
+  lab l;
+  prepare_escape(plugin);
+  snprintf(text, sizeof text, "plugins: [{name: %s, probe: isolated, optional: true}, host]\n", plugin);
+  char path[512];
+  snprintf(path, sizeof path, "%s/tries", getenv("TENON_ESCAPE_CACHE"));
+  CU_ASSERT_EQUAL_FATAL(tni_make_folder(getenv("TENON_ESCAPE_CACHE")), 0);
+  unlink(path);
+  CU_ASSERT_EQUAL_FATAL(lab_open(&l, text, dirs, NULL), TN_OK);
+  const tni_plugin_info *i = tni_registry_find(l.rt->registry, plugin);
+  CU_ASSERT(i->probed && !i->remembered && !i->process);
+  const tni_walls w = i->probe_walls;
+  check_walls(&w, driver);
+  FILE *f = fopen(path, "re");
+  text[f ? fread(text, 1, sizeof text - 1, f) : 0] = '\0';
+  if (f) fclose(f);
+  judge_tries(plugin, &w, text, "load ", true);
+  judge_tries(plugin, &w, text, "open ", true);
+  lab_close(&l);
+  finish_escape(&w);
+}
+
+static void test_escape_probe(void) {
+  escape_probe("escape-strict", false);
+  escape_probe("escape-driver", true);
   printf("... ");
 }
 
@@ -272,6 +330,24 @@ static void test_orphans(void) {
   const bool calls = tni_registry_find(l.rt->registry, "brood-strict")->walls.stand & CALLS;
   if (calls && !SANITIZED) CU_ASSERT_EQUAL(number_after(l.log, "brood "), 0);
   lab_close(&l);
+}
+
+/* What a plugin starts in its probe ends with the probe, which may start processes on both levels. */
+static void test_orphan_probe(void) {
+  static const char *const names[] = {"brood-strict", "brood-driver"};
+  const char *const dirs[] = {getenv("TENON_TEST_WALLS"), NULL};
+  for (int k = 0; k < 2; k++) {
+    char text[128];
+    lab l;
+    snprintf(text, sizeof text, "plugins: [{name: %s, probe: isolated, optional: true}, host]\n", names[k]);
+    CU_ASSERT_EQUAL_FATAL(lab_open(&l, text, dirs, NULL), TN_OK);
+    const tni_plugin_info *i = tni_registry_find(l.rt->registry, names[k]);
+    const int brood = number_after(i->why.message, "brood ");
+    CU_ASSERT(i->quarantined && strstr(i->why.message, "shutdown leaves a child process behind"));
+    CU_ASSERT(brood > 0 && gone_soon(brood));
+    if (brood <= 0) printf("\n    %s", i->why.message);
+    lab_close(&l);
+  }
 }
 
 /* The host is killed: all that its plugin started goes. */
@@ -453,9 +529,11 @@ static void test_attributes(void) {
 void suite_walls(void) {
   CU_pSuite s = CU_add_suite("isolate: walls", NULL, NULL);
   CU_add_test(s, "what a plugin's process tries", test_escape);
+  CU_add_test(s, "what a plugin tries in its probe", test_escape_probe);
   CU_add_test(s, "memory of the host alone", test_memory);
   CU_add_test(s, "a driver without a cache", test_no_cache);
   CU_add_test(s, "orphans of a plugin", test_orphans);
+  CU_add_test(s, "orphans of a plugin in its probe", test_orphan_probe);
   CU_add_test(s, "orphans of a plugin whose host is killed", test_host_killed);
   CU_add_test(s, "a deadline is one", test_deadlines);
   CU_add_test(s, "SIGTERM", test_terminated);

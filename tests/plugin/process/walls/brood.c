@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A plugin that starts a process which is nobody's: a session of its own, an orphan, deaf to signals, holding what was
- * open. It logs "brood PID", or "brood 0" where it could not.
+ * open. It logs and prints "brood PID", or "brood 0" where it could not.
  */
 #include <signal.h>
 #include <sys/prctl.h>
@@ -35,6 +35,8 @@ static int start_orphan(void) {
 static void hatch(const backend *b) {
   char line[64];
   snprintf(line, sizeof line, "brood %d", start_orphan());
+  puts(line);
+  fflush(stdout);
   b->host->log(b->host->ctx, TN_LOG_ERROR, line);
 }
 

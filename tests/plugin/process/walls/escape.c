@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plugin that tries what no plugin's process should be able to do, when its device is opened, and logs what came of
- * it: "try NAME 0" where it worked, "try NAME ERRNO" where not. TENON_ESCAPE_PID and _ADDRESS: the host and a word of
- * its; _FILE: a file of the user's; _CACHE: the plugin's own folder.
+ * A plugin that tries what no plugin's process should be able to do, when it is loaded and when its device is opened,
+ * and logs what came of it: "try NAME 0" where it worked, "try NAME ERRNO" where not. What a probe logs goes nowhere,
+ * so it also writes lines "load try NAME ERRNO" and "open try NAME ERRNO" into the file `tries` of its folder. In the
+ * host's own process it tries nothing. TENON_ESCAPE_PID and _ADDRESS: the host and a word of its; _FILE: a file of the
+ * user's; _CACHE: the plugin's own folder.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -97,7 +99,9 @@ static long new_program(void) {
     _exit(1);
   }
   int status = 0;
-  return p > 0 && waitpid(p, &status, 0) == p && status == 0 ? 0 : -1;
+  if (p <= 0 || waitpid(p, &status, 0) != p) return -1;
+  errno = EACCES;
+  return status == 0 ? 0 : -1;
 }
 static void *nothing(void *arg) { return arg; }
 static long new_thread(void) {
@@ -168,14 +172,28 @@ static const struct {
              {"outlive", outlive},
              {"subreaper", subreaper}};
 
-static void try_all(const backend *b) {
+static void note_try(const char *when, const char *name, int result) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/tries", given("TENON_ESCAPE_CACHE"));
+  FILE *f = fopen(path, "ae");
+  if (!f) return;
+  fprintf(f, "%s try %s %d\n", when, name, result);
+  fclose(f);
+}
+
+static void try_all(const char *when, const tn_host *host) {
+  if (getpid() == host_pid()) return;
   for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
     char line[96];
     errno = 0;
     const long got = tries[i].fn();
-    snprintf(line, sizeof line, "try %s %d", tries[i].name, got >= 0 ? 0 : errno);
-    b->host->log(b->host->ctx, TN_LOG_ERROR, line);
+    const int result = got >= 0 ? 0 : errno;
+    note_try(when, tries[i].name, result);
+    snprintf(line, sizeof line, "try %s %d", tries[i].name, result);
+    if (host) host->log(host->ctx, TN_LOG_ERROR, line);
   }
 }
 
-IN_OPEN(try_all((const backend *)p))
+__attribute__((constructor)) static void when_loaded(void) { try_all("load", NULL); }
+
+IN_OPEN(try_all("open", ((const backend *)p)->host))
