@@ -144,6 +144,20 @@ tn_status tni_trust_open(const char *path, uint32_t allow, int *fd, tn_error *er
   return st;
 }
 
+tn_status tni_trust_read(const char *path, uint32_t allow, uint64_t most, const char *what, tni_file *out,
+                         tn_error *err) {
+  struct stat s;
+  int fd = -1;
+  tn_status st = tni_trust_open(path, allow, &fd, err);
+  if (st != TN_OK) return st;
+  if (fstat(fd, &s) == 0 && (uint64_t)s.st_size > most)
+    st = tni_fail(err, TN_E_LIMIT, path, "'%s' is too large for %s (%lld bytes, at most %llu)", path, what,
+                  (long long)s.st_size, (unsigned long long)most);
+  if (st == TN_OK) st = tni_file_map_cut(fd, path, NULL, 0, true, out, err);
+  close(fd);
+  return st;
+}
+
 tn_status tni_trust_map(const char *path, uint32_t allow, bool copy, tni_file *out, tn_error *err) {
   int fd = -1;
   tn_status st = tni_trust_open(path, allow, &fd, err);

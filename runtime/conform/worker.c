@@ -57,14 +57,29 @@ static void add_found(void *ctx, const tni_cf_case *c) {
   if (!strcmp(c->name, s->name)) s->found = *c;
 }
 
-static int one_case(tni_cf_listing *l, const worker_args *w, const char *name, FILE *out) {
+enum { MOST_LISTING = 64 << 20 }; /* bytes; the real ones have some hundred */
+
+static tn_status read_listing(const char *path, tni_cf_listing *l, tn_error *err) {
+  tni_file f;
   json_error_t e;
+  if (!path) return tni_fail(err, TN_E_INVALID, NULL, "--listing is not given");
+  tn_status st = tni_trust_read(path, TNI_TRUST_ANY, MOST_LISTING, "a listing", &f, err);
+  if (st != TN_OK) return st;
+  json_t *j = json_loadb(f.data ? f.data : "", (size_t)f.bytes, JSON_REJECT_DUPLICATES, &e);
+  tni_file_unmap(&f);
+  if (!j && tni_json_no_memory(&e)) return tni_fail_memory(err, path);
+  if (!j) return tni_fail(err, TN_E_INVALID, path, "not valid JSON: line %d column %d: %s", e.line, e.column, e.text);
+  st = tni_cf_listing_read(j, l, err);
+  json_decref(j);
+  return st;
+}
+
+static int one_case(tni_cf_listing *l, const worker_args *w, const char *name, FILE *out) {
   tn_error err;
   tni_error_init(&err);
-  json_t *j = w->listing ? json_load_file(w->listing, 0, &e) : NULL;
   case_search s = {.name = name};
-  if (!j || tni_cf_listing_read(j, l, &err) != TN_OK) return fprintf(stderr, "no listing: %s\n", err.message), 2;
-  json_decref(j);
+  if (read_listing(w->listing, l, &err) != TN_OK)
+    return fprintf(stderr, "no listing: %s: %s\n", err.where, err.message), 2;
   tni_cf_all_cases(l, add_found, &s);
   if (!s.found.run) return fprintf(stderr, "there is no case %s\n", name), 2;
   s.found.name = name;

@@ -63,7 +63,8 @@ tn_status tni_blob_get(const char *dir, const void *key, uint64_t nkey, const tn
   tni_error_init(&err);
   struct stat there;
   if (lstat(path, &there) != 0) return TN_E_UNAVAILABLE;
-  if (tni_trust_map(path, 0, true, &f, &err) != TN_OK) {
+  const uint64_t most = sizeof(blob_header) + padded_bytes(nkey) + TNI_BLOB_MAX_BYTES;
+  if (tni_trust_read(path, 0, most, "an entry of a cache", &f, &err) != TN_OK) {
     tni_log_line(log, TN_LOG_WARN, "a cache entry is not used: %s", err.message);
     return TN_E_UNAVAILABLE;
   }

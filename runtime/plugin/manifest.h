@@ -47,7 +47,7 @@ TN_MUST_CHECK tn_status tni_manifest_parse(tni_arena *a, const char *text, size_
 /* Whether this host can use it: the name is `name`, the ABI ranges meet, arch is `arch`, all features lie in cpu. */
 TN_MUST_CHECK tn_status tni_manifest_check(const tni_manifest *m, const char *name, const char *arch, uint64_t cpu,
                                            tn_error *err);
-/* Compares the SHA-256 of n bytes where the manifest states one; TN_E_CORRUPT shows both. */
-TN_MUST_CHECK tn_status tni_manifest_verify(const tni_manifest *m, const void *data, uint64_t n, tn_error *err);
+/* Compares the SHA-256 of the file where the manifest states one; TN_E_CORRUPT shows both. */
+TN_MUST_CHECK tn_status tni_manifest_verify(const tni_manifest *m, const uint8_t sum[32], tn_error *err);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <sha2.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -49,19 +50,35 @@ static bool loaded_end(int fd, uint64_t size, uint64_t *end) {
   return true;
 }
 
-tn_status tni_trust_elf(const char *path, uint32_t allow, bool whole, tni_file *out, tn_error *err) {
+/* Of what is in memory, and what follows it in the file. */
+static bool sum_file(int fd, const tni_file *f, uint64_t size, uint8_t sum[32]) {
+  uint8_t piece[16384];
+  SHA2_CTX h;
+  SHA256Init(&h);
+  if (f->bytes) SHA256Update(&h, f->data, (size_t)f->bytes);
+  for (uint64_t at = f->bytes; at < size;) {
+    const uint64_t n = size - at < sizeof piece ? size - at : sizeof piece;
+    if (!read_at(fd, piece, n, at)) return false;
+    SHA256Update(&h, piece, (size_t)n);
+    at += n;
+  }
+  SHA256Final(sum, &h);
+  return true;
+}
+
+tn_status tni_trust_elf(const char *path, uint32_t allow, uint8_t sum[32], tni_file *out, tn_error *err) {
   struct stat s;
   int fd = -1;
   tn_status st = tni_trust_open(path, allow, &fd, err);
   if (st != TN_OK) return st;
   tni_file f = {0};
   bool ok = fstat(fd, &s) == 0 && loaded_end(fd, (uint64_t)s.st_size, &f.bytes);
-  if (ok && whole) f.bytes = (uint64_t)s.st_size;
   void *p = ok && f.bytes ? mmap(NULL, f.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL;
   ok = ok && p != MAP_FAILED && read_at(fd, p, f.bytes, 0);
+  f.data = p == MAP_FAILED ? NULL : p;
+  ok = ok && (!sum || sum_file(fd, &f, (uint64_t)s.st_size, sum));
   const int why = errno;
   close(fd);
-  f.data = p == MAP_FAILED ? NULL : p;
   if (ok) {
     *out = f;
     return TN_OK;

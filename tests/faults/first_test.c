@@ -6,6 +6,7 @@
 #include <CUnit/Basic.h>
 #include <dirent.h>
 #include <elf.h>
+#include <sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +126,7 @@ static void test_quarantine(void) {
   CU_ASSERT_FATAL(so && plugdir_write(&dir, "enumerate-abort.so", so, n + 1, 0755)); /* read gives one byte more */
   a = look(s, "enumerate-abort");
   CU_ASSERT(a.remembered && a.quarantined); /* what is loaded of it is the same */
-  so[offsetof(Elf64_Ehdr, e_flags)] ^= 1; /* which means nothing here */
+  so[offsetof(Elf64_Ehdr, e_flags)] ^= 1;   /* which means nothing here */
   CU_ASSERT_FATAL(plugdir_write(&dir, "enumerate-abort.so", so, n, 0755));
   free(so);
   a = look(s, "enumerate-abort");
@@ -169,6 +170,44 @@ static void test_refusal(void) {
   }
   tni_profile_destroy(p);
   CU_ASSERT(look((start){.yaml = "plugins: [{name: good, optional: true}]"}, "good").loaded);
+}
+
+/* What is not loaded of the file counts for the manifest's SHA-256, and none of it is kept in memory. */
+static void test_sum_of_tail(void) {
+  enum { TAIL = 100000 };
+  const start s = {.yaml = "plugins: [{name: good, optional: true, probe: inprocess}]", .no_cache = true};
+  char yaml[128] = "sha256: ";
+  uint8_t sum[32];
+  size_t n;
+  SHA2_CTX h;
+  char *so = plugdir_read(at("TENON_FAULT_CORPUS", "good.so"), &n), *more = calloc(1, n + TAIL);
+  CU_ASSERT_FATAL(so && more);
+  memcpy(more, so, n);
+  memset(more + n, 7, TAIL);
+  SHA256Init(&h);
+  SHA256Update(&h, (const uint8_t *)more, n + TAIL);
+  SHA256Final(sum, &h);
+  for (int i = 0; i < 32; i++) sprintf(yaml + 8 + 2 * i, "%02x", sum[i]);
+  strcat(yaml, "\n");
+  CU_ASSERT_FATAL(plugdir_write(&dir, "good.so", more, n + TAIL, 0755) && plugdir_manifest(&dir, "good", yaml));
+  CU_ASSERT(look(s, "good").loaded);
+  more[n + TAIL - 1] = 8;
+  CU_ASSERT_FATAL(plugdir_write(&dir, "good.so", more, n + TAIL, 0755));
+  const seen a = look(s, "good");
+  CU_ASSERT(!a.loaded && strstr(a.message, "the file was changed or is damaged"));
+  free(so);
+  free(more);
+}
+
+/* A manifest that is no text for a person is not read. */
+static void test_large_manifest(void) {
+  char path[400];
+  install("good");
+  snprintf(path, sizeof path, "%s/good.yaml", dir.path);
+  CU_ASSERT_EQUAL_FATAL(truncate(path, INT64_C(1) << 40), 0);
+  const seen a = look((start){.yaml = "plugins: [{name: good, optional: true}]", .no_cache = true}, "good");
+  CU_ASSERT(!a.loaded && strstr(a.message, "is too large for a manifest (1099511627776 bytes, at most 262144)"));
+  install("good");
 }
 
 static void test_no_memory_of_it(void) {
@@ -367,11 +406,18 @@ int main(void) {
   static const struct {
     const char *name;
     CU_TestFunc fn;
-  } tests[] = {{"quarantine", test_quarantine},   {"passed", test_passed},
-               {"refusal", test_refusal},         {"nowhere to remember", test_no_memory_of_it},
-               {"helper", test_helper},           {"slow helper", test_slow_helper},
-               {"damaged verdict", test_damaged}, {"environment", test_environment},
-               {"libraries", test_libraries},     {"note", test_note},
+  } tests[] = {{"quarantine", test_quarantine},
+               {"passed", test_passed},
+               {"refusal", test_refusal},
+               {"nowhere to remember", test_no_memory_of_it},
+               {"sum of the tail", test_sum_of_tail},
+               {"large manifest", test_large_manifest},
+               {"helper", test_helper},
+               {"slow helper", test_slow_helper},
+               {"damaged verdict", test_damaged},
+               {"environment", test_environment},
+               {"libraries", test_libraries},
+               {"note", test_note},
                {"flipped bytes", test_flips}};
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
   for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {

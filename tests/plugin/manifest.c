@@ -31,8 +31,11 @@ static void test_good(void) {
   CU_ASSERT(m.abi_min.major == 1 && m.abi_min.minor == 0 && m.abi_max.minor == 7);
   CU_ASSERT_EQUAL(m.confine, TNI_CONFINE_DRIVER);
   CU_ASSERT(m.n_cpu == 2 && m.n_libraries == 1 && m.n_formats == 1 && m.n_ops == 2);
-  CU_ASSERT_EQUAL(tni_manifest_verify(&m, "", 0, &err), TN_OK); /* SHA-256 of nothing (FIPS 180-4 test value) */
-  CU_ASSERT_EQUAL(tni_manifest_verify(&m, "x", 1, &err), TN_E_CORRUPT);
+  uint8_t sum[32] = {0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
+                     0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55};
+  CU_ASSERT_EQUAL(tni_manifest_verify(&m, sum, &err), TN_OK);
+  sum[31] ^= 1;
+  CU_ASSERT_EQUAL(tni_manifest_verify(&m, sum, &err), TN_E_CORRUPT);
   CU_ASSERT_STRING_EQUAL(err.where, "d/p.yaml:13:1");
   tni_error_init(&err);
   uint64_t avx2 = tni_cpu_find("x86-64", "avx2")->bit, fma = tni_cpu_find("x86-64", "fma")->bit;

@@ -103,7 +103,7 @@ static tn_status open_linked(tni_loaded *l, const tn_static_plugin *p, tn_entry_
 static tn_status read_manifest(const tni_registry_opts *o, tni_loaded *l, const char *yaml) {
   tn_error *why = &l->info.why;
   tni_file f;
-  tn_status st = tni_trust_map(yaml, allowed_levels(o), true, &f, why);
+  tn_status st = tni_trust_read(yaml, allowed_levels(o), TNI_YAML_MAX_BYTES, "a manifest", &f, why);
   if (st != TN_OK) return st;
   tni_content_begin(l, f.data, f.bytes);
   st = use_manifest(l, f.data ? f.data : "", (size_t)f.bytes, yaml);
@@ -170,9 +170,10 @@ static tn_status inspect_file(const tni_registry_opts *o, tni_loaded *l, const c
   const bool beside = file_exists(yaml);
   tn_status st = tni_trust_dir(l->folder, allowed_levels(o), why);
   if (st == TN_OK && beside) st = read_manifest(o, l, yaml);
-  if (st == TN_OK) st = tni_trust_elf(so, allowed_levels(o), l->manifest.has_sha256, &f, why);
+  uint8_t sum[32];
+  if (st == TN_OK) st = tni_trust_elf(so, allowed_levels(o), l->manifest.has_sha256 ? sum : NULL, &f, why);
   if (st != TN_OK) return st;
-  if (beside) st = tni_manifest_verify(&l->manifest, f.data, f.bytes, why);
+  if (beside) st = tni_manifest_verify(&l->manifest, sum, why);
   if (st == TN_OK) st = tni_elf_check(&f, so, why);
   if (st == TN_OK) st = read_note(l, &f, so, yaml, beside);
   tni_file_unmap(&f);
