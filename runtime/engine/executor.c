@@ -239,12 +239,16 @@ static bool holds_lane(const tni_executor *e, uint32_t t) {
 }
 
 /* As many tasks from the head of the queue as go in one submit. */
-static tn_status gather_items(tni_executor *e, tni_lane *l, uint32_t *n, tn_error *err) {
-  for (*n = 0; l->n && !l->held && (!l->depth || l->in_flight + *n < l->depth);) {
+static tn_status gather_items(tni_executor *e, uint32_t lane, uint32_t *n, tn_error *err) {
+  tni_lane *l = &e->lanes.lane[lane];
+  for (*n = 0; l->n && !l->held;) {
     const uint32_t t = head_of(l);
-    if (state_of(e, t)->empty || is_taken(e, t, device_of(e, t))) return TN_OK;
+    if (state_of(e, t)->empty || is_taken(e, t, device_of(e, t)) || !tni_lanes_room(&e->lanes, lane)) return TN_OK;
     tn_status st = tni_task_own(e->s, piece_of(e, t), t % e->per, false, err);
-    if (st != TN_OK) return st;
+    if (st != TN_OK) {
+      tni_lanes_unroom(&e->lanes, lane);
+      return st;
+    }
     count_users(e, t, 1);
     note_start(e, t);
     e->batch[*n] = t;
@@ -257,6 +261,7 @@ static tn_status gather_items(tni_executor *e, tni_lane *l, uint32_t *n, tn_erro
 
 static tn_status feed_lane(tni_executor *e, uint32_t lane, tn_error *err) {
   tni_lane *l = &e->lanes.lane[lane];
+  l->starved = false;
   for (;;) {
     uint32_t n = 0;
     while (l->n && !l->in_flight && !l->busy && state_of(e, head_of(l))->empty) {
@@ -267,7 +272,7 @@ static tn_status feed_lane(tni_executor *e, uint32_t lane, tn_error *err) {
       finish_task(e, t);
     }
     if (!l->n || l->busy) return TN_OK;
-    tn_status st = gather_items(e, l, &n, err);
+    tn_status st = gather_items(e, lane, &n, err);
     for (uint32_t i = 0; i < n; i++) set_fences(e, e->batch[i]);
     if (n) tni_lanes_submit(&e->lanes, lane, e->batch, e->batch_ready, n);
     for (uint32_t i = 0; i < n; i++)
@@ -327,6 +332,15 @@ static void cpu_done(tni_executor *e, uint32_t t) {
   finish_task(e, t);
 }
 
+static int64_t timeout_of(const tni_executor *e) { return e->s->model->rt->profile->timeout_ms * INT64_C(1000000); }
+
+/* Other sessions have all of a lane that this one has something for. */
+static bool is_starved(const tni_executor *e) {
+  bool any = false;
+  for (uint32_t k = 1; k < e->lanes.n; k++) any = any || (e->lanes.lane[k].n && e->lanes.lane[k].starved);
+  return any;
+}
+
 /* One task after the other: capture compares each with what it read. */
 static tn_status run_alone(tni_executor *e, uint32_t t, tn_error *err) {
   const uint32_t lane = e->lanes.of[t % e->per];
@@ -335,6 +349,11 @@ static tn_status run_alone(tni_executor *e, uint32_t t, tn_error *err) {
   tn_status st = tni_task_before(e->s, piece_of(e, t), t % e->per, err);
   if (st == TN_OK) st = tni_task_own(e->s, piece_of(e, t), t % e->per, false, err);
   if (st == TN_OK && is_watched(e, t)) st = tni_guard_before(e->s, piece_of(e, t), t % e->per, err);
+  while (st == TN_OK && !tni_lanes_room(&e->lanes, lane)) {
+    st = tni_lanes_await_room(&e->lanes, timeout_of(e), err);
+    if (st == TN_OK && __atomic_load_n(&e->s->cancel, __ATOMIC_RELAXED))
+      st = tni_fail(err, TN_E_CANCELLED, NULL, "cancelled");
+  }
   if (st != TN_OK) return st;
   count_users(e, t, 1);
   tni_lanes_submit(&e->lanes, lane, &t, &ready, 1);
@@ -417,7 +436,7 @@ static tni_record *next_back(const tni_executor *e, tni_record **list) {
 }
 
 static tn_status take_done(tni_executor *e, bool wait, tn_status before, tn_error *err) {
-  const int64_t timeout = e->s->model->rt->profile->timeout_ms * INT64_C(1000000);
+  const int64_t timeout = timeout_of(e);
   tni_record *back = NULL, *more = NULL;
   tn_error why;
   tni_error_init(&why);
@@ -492,6 +511,10 @@ tn_status tni_executor_run(tni_executor *e, tni_sexec *const *xs, uint32_t n, tn
       st = tni_fail(err, TN_E_CANCELLED, NULL, "cancelled");
     if (st == TN_OK) st = feed_all(e, err);
     if (st == TN_OK) st = run_one(e, &ran, err);
+    if (!e->lanes.in_flight && !ran && st == TN_OK && !e->n_ready && is_starved(e)) {
+      st = tni_lanes_await_room(&e->lanes, timeout_of(e), err);
+      if (st == TN_OK) continue;
+    }
     if (!e->lanes.in_flight && !ran && (st != TN_OK || !e->n_ready)) break;
     if (!e->lanes.in_flight || (ran && e->virtual_time)) continue;
     st = take_done(e, !ran, st, err);

@@ -17,6 +17,7 @@ struct tni_job {
   const tn_item **items; /* [n_ids] */
   tni_record **records;
   tni_record *returned; /* of the submit itself, where the engine blocks */
+  tni_lane_slot slot;
   tni_pool_run run;
 };
 
@@ -27,7 +28,15 @@ static void push_record(tni_flight *f, tni_record *r) {
   f->back = r;
 }
 
-static void on_done(void *user, tn_ticket *t) { push_record(user, t->user); }
+static void give_slot(tni_record *r) {
+  if (r->slot) tni_slot_give(r->slot->lock, r->slot->engine);
+  r->slot = NULL;
+}
+
+static void on_done(void *user, tn_ticket *t) {
+  give_slot(t->user);
+  push_record(user, t->user);
+}
 
 static void come_back(tni_record *r) {
   tni_flight *f = r->flight;
@@ -121,6 +130,41 @@ tn_status tni_lanes_take(tni_lanes *l, bool wait, int64_t timeout_ns, tni_record
   return TN_OK;
 }
 
+/* --- room ---------------------------------------------------------------------------------------------------------- */
+
+bool tni_lanes_room(tni_lanes *l, uint32_t lane) {
+  tni_lane *to = &l->lane[lane];
+  to->starved = to->depth && !tni_slot_take(to->dev->lock, to->engine, to->depth);
+  return !to->starved;
+}
+
+void tni_lanes_unroom(tni_lanes *l, uint32_t lane) {
+  if (l->lane[lane].depth) tni_slot_give(l->lane[lane].dev->lock, l->lane[lane].engine);
+}
+
+tn_status tni_lanes_await_room(tni_lanes *l, int64_t timeout_ns, tn_error *err) {
+  enum { LOOK_NS = 20000000 };
+  uint32_t k = 1;
+  while (k < l->n && !l->lane[k].starved) k++;
+  if (k == l->n) return tni_fail(err, TN_E_INTERNAL, NULL, "no lane waits for room");
+  const tni_lane *lane = &l->lane[k];
+  int64_t deadline = tni_now_ns() + timeout_ns, now = 0;
+  for (uint64_t seen = 0; !__atomic_load_n(&l->s->cancel, __ATOMIC_RELAXED);) {
+    bool room = false;
+    const uint64_t given = tni_slot_wait(lane->dev->lock, lane->engine, lane->depth, tni_now_ns() + LOOK_NS, &room);
+    if (room) return TN_OK;
+    if (tni_devlock_lost(lane->dev->lock)) break;
+    now = tni_now_ns();
+    if (given != seen) deadline = now + timeout_ns;
+    seen = given;
+    if (now > deadline) break;
+  }
+  if (__atomic_load_n(&l->s->cancel, __ATOMIC_RELAXED)) return TN_OK;
+  tni_devlock_lose(lane->dev->lock);
+  return tni_fail(err, TN_E_DEVICE_LOST, lane->track, "%s is full of items that were not completed within %lld ms",
+                  lane->track, (long long)(timeout_ns / 1000000));
+}
+
 /* --- going ------------------------------------------------------------------------------------------------------- */
 
 /* Who waits for its fence is to come back too. */
@@ -185,6 +229,7 @@ void tni_lanes_submit(tni_lanes *l, uint32_t lane, const uint32_t *ids, const in
     if (to->signals)
       r->signal = (tn_fence){.h = TN_HDR(tn_fence), .kind = TN_FENCE_WORD, .word = to->word, .value = ++to->issued};
     r->n_waits = 0;
+    r->slot = to->depth ? &j->slot : NULL;
     r->kind = TNI_REC_ITEM;
     r->lane = lane;
     if (!to->in_flight || r->item.ready < to->ready) to->ready = r->item.ready;
@@ -266,6 +311,7 @@ static tn_status add_lane(tni_lanes *l, const tni_dev *d, uint32_t engine, const
   if (!lane->queue || !j) return TN_E_NO_MEMORY;
   j->dev = d;
   j->engine = engine;
+  j->slot = (tni_lane_slot){d->lock, engine, e->depth};
   j->items = calloc((size_t)n + 1, sizeof *j->items);
   j->records = calloc((size_t)n + 1, sizeof *j->records);
   tni_pool_run_init(&j->run, l->s->model->rt->pool, &l->s->cancel);

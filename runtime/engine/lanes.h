@@ -15,6 +15,12 @@ typedef enum { TNI_REC_ITEM, TNI_REC_SUBMIT, TNI_REC_CPU } tni_rec_kind;
 
 enum { TNI_WAITS = 4 }; /* fences of other lanes that an item may wait for */
 
+/* Room on a device's engine, as an item holds it. */
+typedef struct tni_lane_slot {
+  tni_devlock *lock;
+  uint32_t engine, depth;
+} tni_lane_slot;
+
 /* One thing in flight: an item of an engine, a submit that blocks, or a CPU task on another thread. Where several
  * pieces of a prompt are in flight, id = piece * tasks of the placement + task. */
 typedef struct tni_record {
@@ -26,6 +32,7 @@ typedef struct tni_record {
   tni_rec_kind kind;
   uint32_t id, task, lane, reserved; /* lane of a submit too */
   bool in_flight;
+  const tni_lane_slot *slot; /* that it holds until it is done, or NULL */
   struct tni_flight *flight;
   struct tni_record *next; /* of those that have come back */
   /* CPU tasks on another thread */
@@ -46,7 +53,8 @@ typedef struct tni_job tni_job;
 typedef struct tni_lane {
   const tni_dev *dev;
   const char *track;
-  uint32_t engine, depth; /* 0: any */
+  uint32_t engine, depth; /* of all sessions together (tni_slots); 0: any */
+  bool starved;           /* others have taken the whole depth */
   bool busy;              /* its thread is in submit */
   tni_hand *hand;         /* of an engine that blocks */
   tni_job *job;           /* what is submitted */
@@ -82,6 +90,14 @@ TN_MUST_CHECK tn_status tni_lanes_create(tn_session *s, const tni_exec *exec, ui
                                          tni_lanes *out, tn_error *err);
 void tni_lanes_destroy(tni_lanes *l);
 
+/* Room on the lane for one more item, which the next tni_lanes_submit of it uses; false: there is none, and the lane is
+ * starved where others have it. */
+bool tni_lanes_room(tni_lanes *l, uint32_t lane);
+/* Room that was taken and is not used after all. */
+void tni_lanes_unroom(tni_lanes *l, uint32_t lane);
+/* Nothing is in flight and a lane is starved: until other sessions leave room on it, or the session is cancelled.
+ * TN_E_DEVICE_LOST: their items did not get done for timeout_ns. */
+TN_MUST_CHECK tn_status tni_lanes_await_room(tni_lanes *l, int64_t timeout_ns, tn_error *err);
 /* Submits n tasks of the lane together; their memory is the device's. What the engine refuses comes back as failed. */
 void tni_lanes_submit(tni_lanes *l, uint32_t lane, const uint32_t *ids, const int64_t *ready, uint32_t n);
 /* Item id, not yet submitted, is to begin after item `before`, in flight on a lane that signals; of at most TNI_WAITS

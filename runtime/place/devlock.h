@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The locks of one device. `m` keeps claim .. args_free and buffer calls apart and is never held across run or submit;
- * `submit` keeps submissions to one engine apart, because two sessions may run at once. Order: never both.
+ * `submit` keeps submissions to one engine apart, because two sessions may run at once. Order: never both. `slots` is
+ * taken for moments, under any of them: the items that all sessions have in flight, which an engine's depth bounds.
  */
 #ifndef TENON_PLACE_DEVLOCK_H
 #define TENON_PLACE_DEVLOCK_H
@@ -9,13 +10,24 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "runtime/base/base.h"
 
 enum { TNI_SUBMIT_LOCKS = 8 }; /* engines that have a lock of their own; more share */
 
+enum { TNI_SLOT_ENGINES = 31 }; /* as many as a device may have (runtime/plugin/check.c) */
+
+typedef struct tni_slots {
+  pthread_mutex_t m;
+  pthread_cond_t change; /* CLOCK_MONOTONIC */
+  uint32_t taken[TNI_SLOT_ENGINES];
+  uint64_t given; /* back so far, of all engines */
+} tni_slots;
+
 typedef struct tni_devlock {
   pthread_mutex_t m, submit[TNI_SUBMIT_LOCKS];
+  tni_slots slots;
   int lost;  /* a call answered DEVICE_LOST, or none came back: nothing more is placed on it. Any thread */
   int hung;  /* a call in this process did not come back: none is made any more, and what it has stays its own */
   bool trusted; /* the host's own device, or a plugin with a process, which has its own deadline */
@@ -26,11 +38,21 @@ typedef struct tni_devlock {
 static inline void tni_devlock_init(tni_devlock *l) {
   pthread_mutex_init(&l->m, NULL);
   for (int i = 0; i < TNI_SUBMIT_LOCKS; i++) pthread_mutex_init(&l->submit[i], NULL);
+  pthread_condattr_t a;
+  pthread_condattr_init(&a);
+  pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+  pthread_mutex_init(&l->slots.m, NULL);
+  pthread_cond_init(&l->slots.change, &a);
+  pthread_condattr_destroy(&a);
+  for (int i = 0; i < TNI_SLOT_ENGINES; i++) l->slots.taken[i] = 0;
+  l->slots.given = 0;
   l->lost = l->hung = l->abandoned = 0;
   l->told = l->trusted = false;
 }
 static inline void tni_devlock_finish(tni_devlock *l) {
   pthread_mutex_destroy(&l->m);
+  pthread_mutex_destroy(&l->slots.m);
+  pthread_cond_destroy(&l->slots.change);
   for (int i = 0; i < TNI_SUBMIT_LOCKS; i++) pthread_mutex_destroy(&l->submit[i]);
 }
 
@@ -49,6 +71,33 @@ static inline void tni_devlock_lock(tni_devlock *l) { tni_devlock_enter(l, "a ca
 static inline void tni_devlock_unlock(tni_devlock *l) {
   pthread_mutex_unlock(&l->m);
   tni_devlock_end(l);
+}
+/* Room for one more item on an engine that takes `depth` of all sessions together. False: there is none now. */
+static inline bool tni_slot_take(tni_devlock *l, uint32_t engine, uint32_t depth) {
+  pthread_mutex_lock(&l->slots.m);
+  const bool room = l->slots.taken[engine - 1] < depth;
+  l->slots.taken[engine - 1] += room;
+  pthread_mutex_unlock(&l->slots.m);
+  return room;
+}
+/* Any thread: when its item is done, or was not submitted. */
+static inline void tni_slot_give(tni_devlock *l, uint32_t engine) {
+  pthread_mutex_lock(&l->slots.m);
+  l->slots.taken[engine - 1]--;
+  l->slots.given++;
+  pthread_cond_broadcast(&l->slots.change);
+  pthread_mutex_unlock(&l->slots.m);
+}
+/* Until there is room (nothing is taken) or `at` on tni_now_ns's clock. How many were given back so far. */
+static inline uint64_t tni_slot_wait(tni_devlock *l, uint32_t engine, uint32_t depth, int64_t at, bool *room) {
+  const struct timespec t = {at / 1000000000, at % 1000000000};
+  int late = 0;
+  pthread_mutex_lock(&l->slots.m);
+  while (!late && l->slots.taken[engine - 1] >= depth) late = pthread_cond_timedwait(&l->slots.change, &l->slots.m, &t);
+  *room = l->slots.taken[engine - 1] < depth;
+  const uint64_t given = l->slots.given;
+  pthread_mutex_unlock(&l->slots.m);
+  return given;
 }
 static inline void tni_devlock_lose(tni_devlock *l) { __atomic_store_n(&l->lost, 1, __ATOMIC_RELAXED); }
 static inline bool tni_devlock_lost(const tni_devlock *l) { return __atomic_load_n(&l->lost, __ATOMIC_RELAXED) != 0; }

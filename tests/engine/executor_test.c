@@ -186,6 +186,59 @@ static void test_depth(void) {
   rig_finish(&r);
 }
 
+typedef struct runner {
+  tn_session *s;
+  int wrong;
+} runner;
+
+static void *run_often(void *arg) {
+  runner *q = arg;
+  for (int i = 0; i < 20; i++) {
+    tn_error err;
+    tni_error_init(&err);
+    tn_tensor in = f32_tensor("x", x_data, 2, ROWS, K, 0), out = {.h = TN_API_HDR(tn_tensor)};
+    const tn_tensor *ins[] = {&in};
+    if (tn_session_run(q->s, 0, ins, 1, &out, 1, &err) != TN_OK) {
+      printf("\n    %s\n", err.message);
+      q->wrong++;
+      continue;
+    }
+    for (int k = 0; k < ROWS * K; k++) q->wrong += ((const float *)out.data)[k] != x_data[k] + 150 * row[k % K];
+  }
+  return NULL;
+}
+
+/* The depth is the engine's, however many sessions there are: together they never have more in flight. */
+static void test_depth_of_sessions(void) {
+  static const char *const modes[] = {"thread", "blocking"};
+  enum { SESSIONS = 3 };
+  for (size_t m = 0; m < 2; m++) {
+    runner q[SESSIONS] = {{0}};
+    pthread_t thread[SESSIONS];
+    char options[100];
+    int most = -1;
+    rig r;
+    snprintf(options, sizeof options, "completion: %s, count: true", modes[m]);
+    CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile(options, "")), TN_OK);
+    CU_ASSERT_EQUAL_FATAL(rig_load(&r, chain(150), 0), TN_OK);
+    for (int i = 0; i < SESSIONS; i++) CU_ASSERT_EQUAL_FATAL(tn_session_create(r.m, &q[i].s, &r.err), TN_OK);
+    for (int i = 0; i < SESSIONS; i++) CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, run_often, &q[i]), 0);
+    for (int i = 0; i < SESSIONS; i++) pthread_join(thread[i], NULL);
+    for (int i = 0; i < SESSIONS; i++) CU_ASSERT_EQUAL(q[i].wrong, 0);
+    for (int i = 0; i < SESSIONS; i++) tn_session_destroy(q[i].s);
+    tn_session_destroy(r.s);
+    tn_model_destroy(r.m);
+    tn_runtime_destroy(r.rt);
+    r.s = NULL, r.m = NULL, r.rt = NULL;
+    const char *at = strstr(r.log, " waits, ");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+    CU_ASSERT_EQUAL(sscanf(at, " waits, %d in flight", &most), 1);
+    if (most > 64) printf("\n    %s: %d in flight\n", options, most);
+    CU_ASSERT(most > 32 && most <= 64);
+    rig_finish(&r);
+  }
+}
+
 enum { MAX_EVENTS = 200 };
 typedef struct timeline {
   struct {
@@ -538,6 +591,7 @@ void suite_executor(void) {
   CU_add_test(s, "tasks that are looked at", test_looks);
   CU_add_test(s, "one submit per run", test_one_submit);
   CU_add_test(s, "more than fits", test_depth);
+  CU_add_test(s, "more than fits, of several sessions", test_depth_of_sessions);
   CU_add_test(s, "two engines at once", test_overlap);
   CU_add_test(s, "fences between engines", test_fences);
   CU_add_test(s, "fences, in any order and lost anywhere", test_fences_anywhere);

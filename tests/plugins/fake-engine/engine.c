@@ -186,6 +186,7 @@ static void execute(fake_lane *l, const tn_item *it, int64_t queued) {
   t.bytes = it->plan ? it->args->views[2].bytes : it->src->bytes;
   set_times(l, it, &t);
   if (p->fences && it->signal) __atomic_store_n(it->signal->word, it->signal->value, __ATOMIC_RELEASE);
+  atomic_fetch_sub(&d->in_flight, 1);
   finish(l, it->ticket, st, &t, st == TN_OK ? NULL : &err);
 }
 
@@ -320,6 +321,8 @@ tn_status fake_submit(tn_device *pub, uint32_t engine, const tn_item *const *ite
   atomic_fetch_add(&d->submits, 1);
   atomic_fetch_add(&l->n_submits, 1);
   atomic_fetch_add(&l->given, n);
+  const long long now = atomic_fetch_add(&d->in_flight, n) + n;
+  for (long long most = atomic_load(&d->most); now > most && !atomic_compare_exchange_weak(&d->most, &most, now);) continue;
   if (p->mode == FAKE_INLINE) {
     for (uint32_t i = 0; i < n; i++) execute(l, items[i], d->host->now(d->host->ctx));
     return TN_OK;

@@ -51,6 +51,7 @@ typedef struct fake_device {
   const tn_host *host;
   fake_lane lanes[FAKE_ENGINES];
   pthread_mutex_t memory; /* of the mappings */
+  atomic_llong in_flight, most; /* items that were submitted and are not done */
   atomic_llong items, submits, together,
       waits; /* done so far; most that computed at once; fences that were waited for */
   atomic_int computing, abandoned;

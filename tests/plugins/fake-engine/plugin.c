@@ -164,9 +164,9 @@ static void close_fake(tn_device *pub) {
   fake_device *d = (fake_device *)pub;
   fake_engine_stop(d);
   char line[160];
-  snprintf(line, sizeof line, "counted %lld items in %lld submits, at most %lld at once, %lld waits",
+  snprintf(line, sizeof line, "counted %lld items in %lld submits, at most %lld at once, %lld waits, %lld in flight",
            (long long)atomic_load(&d->items), (long long)atomic_load(&d->submits), (long long)atomic_load(&d->together),
-           (long long)atomic_load(&d->waits));
+           (long long)atomic_load(&d->waits), (long long)atomic_load(&d->most));
   if (d->plugin->count) d->host->log(d->host->ctx, TN_LOG_WARN, line);
   d->host->free(d->host->ctx, d);
 }
