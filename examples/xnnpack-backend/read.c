@@ -85,6 +85,10 @@ static uint32_t read_conv(const device *d, const tn_graph *g, const tn_node *n, 
   if (word == TN_WORD_CONV_AUTO_PAD_SAME_LOWER) return TN_WHY_ATTR;
   s->same = word == TN_WORD_CONV_AUTO_PAD_SAME_UPPER;
   if (s->same || word == TN_WORD_CONV_AUTO_PAD_VALID) memset(s->pads, 0, sizeof s->pads);
+  /* Where a window is shorter than its stride, XNNPACK counts pads below 0 as a large number. */
+  *text = "SAME with strides longer than the window";
+  for (int i = 0; i < 2; i++)
+    if (s->same && (k[i] - 1) * s->dilation[i] + 1 < s->stride[i]) return TN_WHY_ATTR;
   *text = "there is nothing to convolve";
   if (s->C < 1 || s->OC < 1 || k[0] < 1 || k[1] < 1 || wi * s->groups != s->C || s->OC % s->groups) return TN_WHY_SHAPE;
   *text = "the bias has another length";
