@@ -58,26 +58,28 @@ static bool add_norm(gen_work *w, const tni_gen_step *s) {
   static const float eps[] = {1e-5f, 1e-6f, 1e-3f};
   const gen_value x = *tni_gen_pick(w, s->a);
   if (tni_gen_width_of(&x) < 1) return add_unary(w, s);
-  const bool layer = s->word[0] & 1, bias = layer && s->word[0] & 2;
+  const bool layer = s->word[0] & 1, bias = layer && s->word[0] & 2, wide = s->word[2] % 4 == 0;
   const tn_id in[3] = {x.id, tni_gen_constant(w, 1, 1, tni_gen_width_of(&x)),
                        bias ? tni_gen_constant(w, 1, 1, tni_gen_width_of(&x)) : TN_NONE};
-  const tni_raw_attr a[2] = {tni_gen_int_attr("axis", -1), tni_gen_float_attr("epsilon", eps[s->word[1] % 3])};
+  const tni_raw_attr a[2] = {tni_gen_int_attr("axis", wide ? -2 : -1),
+                             tni_gen_float_attr("epsilon", eps[s->word[1] % 3])};
   const tn_id y = layer ? tni_gen_apply(w, "", "LayerNormalization", 17, in, bias ? 3 : 2, a, 2)
                         : tni_gen_apply(w, "", "RMSNormalization", 23, in, 2, a, 2);
   return in[1] != TN_NONE && tni_gen_add_value(w, &x, y, tni_gen_width_of(&x));
 }
 
-/* Any two axes but the last, which stays a number. */
+/* Any two axes but the last, or all of them: the last dim stays a number. */
 static bool add_transpose(gen_work *w, const tni_gen_step *s) {
   const gen_value x = *tni_gen_pick(w, s->a);
   gen_value y = x;
   int64_t perm[MOST_RANK];
   if (x.rank < 3) return add_unary(w, s);
   const uint32_t i = s->word[0] % (x.rank - 1), k = s->word[1] % (x.rank - 1);
-  for (uint32_t d = 0; d < x.rank; d++) perm[d] = d == i ? k : d == k ? i : d;
+  const bool all = s->word[2] % 4 == 0 && x.dims[0] > 0 && tni_gen_width_of(&x) < 32; /* as without perm */
+  for (uint32_t d = 0; d < x.rank; d++) perm[d] = all ? x.rank - 1 - d : d == i ? k : d == k ? i : d;
   for (uint32_t d = 0; d < x.rank; d++) y.dims[d] = x.dims[perm[d]];
   const tni_raw_attr a = tni_gen_ints_attr("perm", perm, x.rank);
-  return tni_gen_add_value(w, &y, tni_gen_apply(w, "", "Transpose", 13, &x.id, 1, &a, 1), tni_gen_width_of(&x));
+  return tni_gen_add_value(w, &y, tni_gen_apply(w, "", "Transpose", 13, &x.id, 1, &a, all ? 0 : 1), y.dims[x.rank - 1]);
 }
 
 static bool add_concat(gen_work *w, const tni_gen_step *s) {
@@ -129,6 +131,18 @@ static bool add_step(gen_work *w, const tni_gen_step *s) {
       return add_concat(w, s);
     case TNI_GEN_REDUCE:
       return add_reduce(w, s);
+    case TNI_GEN_CONV:
+      return tni_gen_add_conv(w, s);
+    case TNI_GEN_POOL:
+      return tni_gen_add_pool(w, s);
+    case TNI_GEN_BATCHNORM:
+      return tni_gen_add_batchnorm(w, s);
+    case TNI_GEN_ATTENTION:
+      return tni_gen_add_attention(w, s);
+    case TNI_GEN_ROTARY:
+      return tni_gen_add_rotary(w, s);
+    case TNI_GEN_GATHER:
+      return tni_gen_add_gather(w, s);
     default:
       return tni_gen_add_product(w, s);
   }
@@ -139,18 +153,11 @@ static bool add_step(gen_work *w, const tni_gen_step *s) {
 static bool add_input(gen_work *w) {
   const tni_gen_recipe *g = w->g;
   gen_value *v = &w->v[w->n++];
-  char dims[64] = "";
   *v = (gen_value){.rank = g->rank};
   for (uint32_t i = 0; i + 2 < g->rank; i++) v->dims[i] = g->batch[i];
   v->dims[g->rank - 2] = SYMBOL;
   v->dims[g->rank - 1] = g->k;
-  for (uint32_t i = 0; i < g->rank; i++) {
-    char one[24];
-    snprintf(one, sizeof one, v->dims[i] == SYMBOL ? "%sS" : "%s%lld", i ? "," : "", (long long)v->dims[i]);
-    strcat(dims, one);
-  }
-  v->id = w->b->in[w->b->n_in++] = tni_cn_value(w->b, "x", TN_VALUE_INPUT, TN_DT_F32, dims);
-  return v->id != TN_NONE;
+  return (v->id = tni_gen_input(w, 'x', v->dims, v->rank, 0)) != TN_NONE;
 }
 
 /* All that nobody reads is an output, and now and then a value in the middle. */
@@ -186,6 +193,25 @@ static size_t put_dims(const tni_cn_graph *b, tn_id v, char *text, size_t n) {
   return at + (at < n ? (size_t)snprintf(text + at, n - at, "]") : 0);
 }
 
+/* " strides=1,2": what the node says; tables of fused nodes are left out. */
+static size_t put_attrs(const tni_node *node, char *text, size_t n) {
+  size_t at = 0;
+  text[0] = '\0';
+  for (uint32_t i = 0; node->op && i < node->op->n_attrs && at + 1 < n; i++) {
+    const tn_attr *a = node->pub.attr[i];
+    if (!a || !a->n || (a->type == TN_ATTR_INTS && a->n > 6)) continue;
+    if (a->type != TN_ATTR_INT && a->type != TN_ATTR_FLOAT && a->type != TN_ATTR_INTS && a->type != TN_ATTR_STRING)
+      continue;
+    at += (size_t)snprintf(text + at, n - at, " %s=", node->op->attrs[i].name);
+    if (a->type == TN_ATTR_INT && at < n) at += (size_t)snprintf(text + at, n - at, "%lld", (long long)a->u.i);
+    if (a->type == TN_ATTR_FLOAT && at < n) at += (size_t)snprintf(text + at, n - at, "%g", a->u.f);
+    if (a->type == TN_ATTR_STRING && at < n) at += (size_t)snprintf(text + at, n - at, "%.*s", (int)a->n, a->u.s);
+    for (uint64_t k = 0; a->type == TN_ATTR_INTS && k < a->n && at < n; k++)
+      at += (size_t)snprintf(text + at, n - at, "%s%lld", k ? "," : "", (long long)a->u.ints[k]);
+  }
+  return at < n ? at : n - 1;
+}
+
 void tni_gen_print(const tni_gen_recipe *g, const tni_cn_graph *b, char *text, size_t n) {
   size_t at = 0;
   text[0] = '\0';
@@ -196,10 +222,12 @@ void tni_gen_print(const tni_gen_recipe *g, const tni_cn_graph *b, char *text, s
       text[at++] = ' ';
       if (node->pub.in[k] != TN_NONE && at + 1 < n) at += put_dims(b, node->pub.in[k], text + at, n - at);
     }
+    if (at + 1 < n) at += put_attrs(node, text + at, n - at);
   }
   if (at + 1 < n) at += (size_t)snprintf(text + at, n - at, "; S = ");
   for (uint32_t i = 0; i < g->n_runs && at + 1 < n; i++)
     at += (size_t)snprintf(text + at, n - at, "%s%u", i ? ", " : "", g->rows[i]);
   if (at + 1 < n)
-    (void)snprintf(text + at, n - at, "; %u threads%s", g->threads, g->order ? "; tasks in a random order" : "");
+    (void)snprintf(text + at, n - at, "; %u threads%s%s%s", g->threads, g->order ? "; tasks in a random order" : "",
+                   g->refuse ? "; some nodes kept on the host" : "", g->kept ? "; caches in place" : "");
 }

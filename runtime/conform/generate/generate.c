@@ -10,7 +10,8 @@
 
 #include "runtime/conform/generate/run.h"
 
-enum { CASES = 8, QUICK = 6, THOROUGH = 60, LIMIT_MS = 20000, SHRINK_S = 12, MOST_TRIALS = 150 };
+/* Graphs of a case: a few and one for each kind of step that the plugin takes. */
+enum { CASES = 8, QUICK = 4, THOROUGH = 60, LIMIT_MS = 20000, SHRINK_S = 12, MOST_TRIALS = 150, TAKEN = 8 };
 
 static void run_part(tni_cf *cf, void *arg) { tni_gen_run(cf, arg); }
 
@@ -34,7 +35,13 @@ static void draw_weights(const tni_cf_listing *l, uint32_t *weights) {
               {TNI_GEN_TRANSPOSE, "transpose", 1},
               {TNI_GEN_CONCAT, "concat", 0},
               {TNI_GEN_REDUCE, "reduce/mean", 0},
-              {TNI_GEN_PRODUCT, "matmul/activations", 1}};
+              {TNI_GEN_PRODUCT, "matmul/activations", 1},
+              {TNI_GEN_CONV, "conv/", 0},
+              {TNI_GEN_POOL, "pool/", 0},
+              {TNI_GEN_BATCHNORM, "batchnorm", 0},
+              {TNI_GEN_ATTENTION, "attention", 0},
+              {TNI_GEN_ROTARY, "rotary", 0},
+              {TNI_GEN_GATHER, "gather/rows", 0}};
   memset(weights, 0, TNI_GEN_KINDS * sizeof *weights);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     uint32_t taken = 0, asked = 0;
@@ -45,7 +52,7 @@ static void draw_weights(const tni_cf_listing *l, uint32_t *weights) {
     }
     /* A fused node of a file cannot be taken apart: it is only asked for where it is taken in every phase. */
     const bool fused = rows[i].kind == TNI_GEN_FUSED || rows[i].kind == TNI_GEN_FUSED_CHAIN;
-    const uint32_t w = (fused ? taken == asked : taken > 0) ? 8 : rows[i].else_;
+    const uint32_t w = (fused ? taken == asked : taken > 0) ? TAKEN : rows[i].else_;
     if (w > weights[rows[i].kind]) weights[rows[i].kind] = w;
   }
 }
@@ -70,7 +77,7 @@ static uint32_t shrink(const tni_cf *cf, tni_gen_recipe *g, tni_cf_part *found) 
 
 static void report(tni_cf *cf, const tni_gen_recipe *g, uint32_t n, uint32_t steps, const tni_cf_part *found) {
   tni_cn_graph b;
-  char text[400] = "";
+  char text[600] = "";
   if (tni_gen_build(g, cf, &b)) tni_gen_print(g, &b, text, sizeof text);
   tni_cn_destroy(&b);
   tni_cf_fail(cf, "graph %u, made smaller from %u steps to %u: %s: %s", n, steps, g->n_steps, text, found->text);
@@ -78,10 +85,11 @@ static void report(tni_cf *cf, const tni_gen_recipe *g, uint32_t n, uint32_t ste
 
 static void graphs_ask(tni_cf *cf, const void *arg) {
   uint32_t weights[TNI_GEN_KINDS], ran = 0, n = 0;
-  const uint32_t want = cf->subject->thorough ? THOROUGH : QUICK;
+  uint32_t want = cf->subject->thorough ? THOROUGH : QUICK;
   const int64_t until = tni_now_ns() + (int64_t)cf->subject->seconds * 1000000000;
   (void)arg;
   draw_weights(cf->listing, weights);
+  for (uint32_t i = 0; i < TNI_GEN_KINDS; i++) want += weights[i] == TAKEN;
   for (; (cf->subject->seconds ? tni_now_ns() < until : n < want) && cf->verdict == TNI_CF_PASS; n++) {
     tni_cf_rng r = tni_cf_rng_of(cf, n);
     tni_gen_recipe g;

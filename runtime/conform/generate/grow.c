@@ -9,6 +9,36 @@ int64_t tni_gen_width_of(const gen_value *v) { return v->dims[v->rank - 1]; }
 
 const gen_value *tni_gen_pick(const gen_work *w, uint32_t n) { return &w->v[w->n - 1 - n % (w->n < 3 ? w->n : 3)]; }
 
+tn_id tni_gen_constant_of(gen_work *w, uint32_t rank, const int64_t *dims, float scale) {
+  int64_t n = 1;
+  char name[16];
+  for (uint32_t i = 0; i < rank; i++) n *= dims[i];
+  snprintf(name, sizeof name, "c%u", w->n_constants++);
+  float *x = malloc((size_t)(n + 1) * sizeof *x);
+  if (!x) return TN_NONE;
+  for (int64_t i = 0; i < n; i++) x[i] = scale * (float)tni_cf_rng_normal(&w->r);
+  const tn_id v = tni_cn_constant(w->b, name, TN_DT_F32, rank, dims, x);
+  free(x);
+  return v;
+}
+
+tn_id tni_gen_input(gen_work *w, char kind, const int64_t *dims, uint32_t rank, int64_t limit) {
+  tni_cn_graph *b = w->b;
+  char text[96] = "", name[16];
+  if (b->n_in == TNI_CN_MAX_IN) return TN_NONE;
+  for (uint32_t i = 0; i < rank; i++) {
+    char one[24];
+    snprintf(one, sizeof one, dims[i] == SYMBOL ? "%sS" : "%s%lld", i ? "," : "", (long long)dims[i]);
+    strcat(text, one);
+  }
+  snprintf(name, sizeof name, b->n_in ? "x%u" : "x", b->n_in);
+  const uint32_t type = kind == 'i' ? TN_DT_I64 : kind == 'b' ? TN_DT_BOOL : TN_DT_F32;
+  const tn_id v = tni_cn_value(b, name, TN_VALUE_INPUT, type, text);
+  b->operand[b->n_in] = (tni_cn_operand){.kind = kind, .value = v, .limit = limit};
+  b->in[b->n_in++] = v;
+  return v;
+}
+
 tn_id tni_gen_constant(gen_work *w, uint32_t rank, int64_t rows, int64_t columns) {
   const int64_t dims[2] = {rows, columns}, n = rank == 2 ? rows * columns : columns;
   char name[16];
@@ -55,4 +85,8 @@ tni_raw_attr tni_gen_float_attr(const char *name, float v) {
 }
 tni_raw_attr tni_gen_ints_attr(const char *name, const int64_t *v, uint64_t n) {
   return (tni_raw_attr){.name = name, .a = {.h = TN_HDR(tn_attr), .type = TN_ATTR_INTS, .n = n, .u.ints = v}};
+}
+tni_raw_attr tni_gen_text_attr(const char *name, const char *text) {
+  return (tni_raw_attr){.name = name,
+                        .a = {.h = TN_HDR(tn_attr), .type = TN_ATTR_STRING, .n = strlen(text), .u.s = text}};
 }

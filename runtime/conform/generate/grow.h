@@ -12,7 +12,7 @@ enum { MOST_VALUES = 20, MOST_RANK = 5, MOST_WIDTH = 640, SYMBOL = -1 };
 typedef struct gen_value {
   tn_id id;
   uint32_t rank;
-  int64_t dims[MOST_RANK]; /* SYMBOL: S */
+  int64_t dims[MOST_RANK]; /* SYMBOL: S; below it: another length that depends on S, each its own */
 } gen_value;
 
 typedef struct gen_work {
@@ -20,7 +20,7 @@ typedef struct gen_work {
   tni_cn_graph *b;
   tni_cf_rng r;
   gen_value v[MOST_VALUES];
-  uint32_t n, n_constants;
+  uint32_t n, n_constants, n_lengths, n_layers;
 } gen_work;
 
 /* The newest values are taken most: chains grow. */
@@ -28,6 +28,10 @@ const gen_value *tni_gen_pick(const gen_work *w, uint32_t n);
 int64_t tni_gen_width_of(const gen_value *v);
 /* Rows of many sizes, down to rows of zeros. TN_NONE: no memory. */
 tn_id tni_gen_constant(gen_work *w, uint32_t rank, int64_t rows, int64_t columns);
+/* Of any rank and all dims known. */
+tn_id tni_gen_constant_of(gen_work *w, uint32_t rank, const int64_t *dims, float scale);
+/* An input of the graph; kind and limit as in tni_cn_operand. */
+tn_id tni_gen_input(gen_work *w, char kind, const int64_t *dims, uint32_t rank, int64_t limit);
 /* A value of the shape of `like` but for its last dim. */
 bool tni_gen_add_value(gen_work *w, const gen_value *like, tn_id id, int64_t width);
 tn_id tni_gen_apply(gen_work *w, const char *domain, const char *op, int64_t version, const tn_id *in, uint32_t n_in,
@@ -36,11 +40,20 @@ tni_raw_attr tni_gen_int_attr(const char *name, int64_t v);
 tni_raw_attr tni_gen_float_attr(const char *name, float v);
 tni_raw_attr tni_gen_ints_attr(const char *name, const int64_t *v, uint64_t n);
 
-/* Steps that are products (products.c). */
+tni_raw_attr tni_gen_text_attr(const char *name, const char *text);
+
+/* Steps that are products (products.c), of images (images.c), of sequences (sequences.c). Each does something else
+ * where the values so far have no place for it. */
 bool tni_gen_add_matmul(gen_work *w, const tni_gen_step *s);
 bool tni_gen_add_gemm(gen_work *w, const tni_gen_step *s);
 bool tni_gen_add_siblings(gen_work *w, const tni_gen_step *s);
 bool tni_gen_add_fused(gen_work *w, const tni_gen_step *s, bool chain);
 bool tni_gen_add_product(gen_work *w, const tni_gen_step *s);
+bool tni_gen_add_conv(gen_work *w, const tni_gen_step *s);
+bool tni_gen_add_pool(gen_work *w, const tni_gen_step *s);
+bool tni_gen_add_batchnorm(gen_work *w, const tni_gen_step *s);
+bool tni_gen_add_attention(gen_work *w, const tni_gen_step *s);
+bool tni_gen_add_rotary(gen_work *w, const tni_gen_step *s);
+bool tni_gen_add_gather(gen_work *w, const tni_gen_step *s);
 
 #endif

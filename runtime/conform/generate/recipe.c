@@ -23,9 +23,35 @@ static uint32_t draw_kind(const uint32_t *weights, bool heaviest, tni_cf_rng *r)
   return kind;
 }
 
-static uint32_t draw_rows(tni_cf_rng *r) {
+/* many: of them, each of which stands for several rows. */
+static uint32_t draw_rows(bool many, tni_cf_rng *r) {
   const uint32_t how = below(r, 16);
-  return how == 0 ? 0 : how < 3 ? 126 + below(r, 5) : how < 6 ? 1 + below(r, 4) : 1 + below(r, 67);
+  if (many && how < 12) return 1 + below(r, 13);
+  return how == 0 ? 0 : how < 3 && !many ? 126 + below(r, 5) : how < 6 ? 1 + below(r, 4) : 1 + below(r, 67);
+}
+
+static bool is_image(uint32_t kind) {
+  return kind == TNI_GEN_CONV || kind == TNI_GEN_POOL || kind == TNI_GEN_BATCHNORM;
+}
+
+/* A first step that only values of some rank have a place for has it. */
+static void give_place(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r) {
+  static const uint32_t channels[] = {1, 2, 3, 4, 8, 16, 17};
+  const uint32_t kind = g->step[0].kind;
+  if (is_image(kind)) {
+    g->rank = 4;
+    g->batch[1] = channels[below(r, 7)];
+    for (uint32_t i = 1; i < TNI_GEN_STEPS; i++) { /* more of their kind */
+      const uint32_t next = TNI_GEN_CONV + below(r, 3);
+      if (below(r, 2) && weights[next]) g->step[i].kind = next;
+    }
+  }
+  if (kind == TNI_GEN_ATTENTION || kind == TNI_GEN_ROTARY) g->rank = 3 + below(r, 2);
+  if (kind == TNI_GEN_ROTARY) g->k += g->k % 2;
+  g->kept = weights[TNI_GEN_ATTENTION] && below(r, kind == TNI_GEN_ATTENTION ? 2 : 6) == 0;
+  if (!g->kept) return;
+  g->step[0].kind = TNI_GEN_ATTENTION;
+  g->rank = 3;
 }
 
 void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r) {
@@ -35,9 +61,12 @@ void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r) {
   for (int i = 0; i < 3; i++) g->batch[i] = 1 + below(r, 3);
   g->k = widths[below(r, N_WIDTHS)];
   g->threads = threads[below(r, 6)];
-  for (uint32_t i = 0; i < TNI_GEN_RUNS; i++) g->rows[i] = draw_rows(r);
+  uint32_t each = g->k;
+  for (uint32_t i = 0; i + 2 < g->rank; i++) each *= g->batch[i];
+  for (uint32_t i = 0; i < TNI_GEN_RUNS; i++) g->rows[i] = draw_rows(each > 300, r);
   if (below(r, 2)) g->rows[1] = g->rows[0]; /* grow, shrink, the same */
   g->order = below(r, 2) ? 1 + below(r, 1000000) : 0;
+  g->refuse = below(r, 4) ? 0 : 1 + below(r, 1000000);
   g->values = tni_cf_rng_next(r);
   for (uint32_t i = 0; i < TNI_GEN_STEPS; i++) {
     tni_gen_step *s = &g->step[i];
@@ -45,7 +74,16 @@ void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r) {
     for (uint32_t k = 0; k < 6; k++) s->word[k] = below(r, 1 << 16);
     if (s->kind <= TNI_GEN_FUSED_CHAIN || s->kind == TNI_GEN_PRODUCT)
       s->word[0] = below(r, 2) ? 0 : widths[below(r, N_WIDTHS)]; /* 0: square */
+    else if (s->kind >= TNI_GEN_CONV)
+      s->word[0] = widths[below(r, N_WIDTHS)];
   }
+  give_place(g, weights, r);
+}
+
+uint32_t tni_gen_rows(const tni_gen_recipe *g, uint32_t i) {
+  bool least = g->kept;
+  for (uint32_t k = 0; k < g->n_steps; k++) least = least || is_image(g->step[k].kind);
+  return least && !g->rows[i] ? 1 : g->rows[i];
 }
 
 /* --- smaller ------------------------------------------------------------------------------------------------------ */
@@ -83,7 +121,9 @@ bool tni_gen_smaller(const tni_gen_recipe *g, uint32_t i, tni_gen_recipe *out) {
   if (i == 1) return out->rank = g->rank > 2 ? g->rank - 1 : 2, true;
   if (i == 2) return out->threads = 1, true;
   if (i == 3) return out->order = 0, true;
-  i -= 4;
+  if (i == 4) return out->refuse = 0, true;
+  if (i == 5) return out->kept = false, true;
+  i -= 6;
   if (i < WAYS_OF_SIZE) return (void)less(&out->k, i, 1), true;
   i -= WAYS_OF_SIZE;
   if (i < TNI_GEN_RUNS * WAYS_OF_SIZE) return (void)less(&out->rows[i / WAYS_OF_SIZE], i % WAYS_OF_SIZE, 1), true;

@@ -25,6 +25,12 @@ enum {
   TNI_GEN_CONCAT,
   TNI_GEN_REDUCE,
   TNI_GEN_PRODUCT, /* of two activations */
+  TNI_GEN_CONV,
+  TNI_GEN_POOL,
+  TNI_GEN_BATCHNORM,
+  TNI_GEN_ATTENTION,
+  TNI_GEN_ROTARY,
+  TNI_GEN_GATHER,
   TNI_GEN_KINDS
 };
 
@@ -37,12 +43,16 @@ typedef struct tni_gen_recipe {
   uint32_t n_steps, n_runs, rank, batch[3], k; /* of the input: [batch.., S, k] */
   uint32_t threads, rows[TNI_GEN_RUNS];        /* S of each run */
   uint32_t order;                              /* 0: tasks in the planned order */
+  uint32_t refuse;                             /* not 0: some of what the plugin would take goes to the host, by this */
+  bool kept;                                   /* attention has caches, which sessions keep in place */
   uint64_t values;                             /* stream of weights and inputs */
   tni_gen_step step[TNI_GEN_STEPS];
 } tni_gen_recipe;
 
 /* weights [TNI_GEN_KINDS]: how often each kind is drawn; the first step is one of those with the largest. */
 void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r);
+/* S of run i: windows want a row at least, and so does a step. */
+uint32_t tni_gen_rows(const tni_gen_recipe *g, uint32_t i);
 /* The i-th way to make g smaller; false: there are no more. */
 bool tni_gen_smaller(const tni_gen_recipe *g, uint32_t i, tni_gen_recipe *out);
 /* The graph. False: the kit's own mistake, b->err. */

@@ -7,70 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "runtime/conform/generate/keep.h"
 #include "runtime/conform/real/real.h"
 #include "runtime/onnx/onnx.h"
 #include "runtime/place/place.h"
-
-enum { MOST_OUT = TNI_CN_MAX_OUT };
-
-typedef struct gen_case {
-  const tni_gen_recipe *g;
-  tni_cn_graph b;
-  char folder[64];
-  bool took; /* something of it */
-} gen_case;
-
-/* Inputs of one length, between guards: nothing may be read beside them. */
-typedef struct gen_inputs {
-  tni_cf_block block[TNI_CN_MAX_IN];
-  tn_tensor t[TNI_CN_MAX_IN];
-  const tn_tensor *list[TNI_CN_MAX_IN];
-  uint32_t n;
-} gen_inputs;
-
-/* What a run gave, copied. */
-typedef struct gen_outputs {
-  void *data[MOST_OUT];
-  uint64_t bytes[MOST_OUT];
-  uint32_t n;
-} gen_outputs;
-
-/* --- inputs and outputs ------------------------------------------------------------------------------------------- */
-
-static bool inputs_make(tni_cf *cf, const gen_case *c, int64_t S, uint64_t stream, gen_inputs *in) {
-  const int64_t sym[TNI_CF_MAX_SYMBOLS] = {S, 1, 1, 1, 1, 1, 1, 1};
-  memset(in, 0, sizeof *in);
-  for (uint32_t i = 0; i < c->b.n_in; i++) {
-    const tn_value *v = &tni_graph_value(c->b.g, c->b.in[i])->pub;
-    tn_tensor *t = &in->t[i];
-    int64_t count = 1;
-    *t = (tn_tensor){.h = {sizeof *t, 1, 0}, .name = v->name, .dtype = (tn_dtype)v->dtype, .rank = v->rank};
-    for (uint32_t k = 0; k < v->rank; k++) {
-      if (tni_ex_eval(c->b.g->exprs, v->dims[k], sym, tni_ex_n_symbols(c->b.g->exprs), &t->dims[k]) != TN_OK)
-        return tni_cf_fail(cf, "the kit's own graph: dims of '%s'", v->name), false;
-      count *= t->dims[k];
-    }
-    t->bytes = (uint64_t)count * sizeof(float);
-    if (!tni_cf_block_make(&in->block[i], t->bytes, 64, 0xff, true)) return tni_cf_fail(cf, "no memory"), false;
-    t->data = in->block[i].p;
-    tni_cf_rng r = tni_cf_rng_of(cf, c->g->values + stream * 16 + i);
-    for (int64_t k = 0; k < count; k++) ((float *)in->block[i].p)[k] = (float)tni_cf_rng_normal(&r) * (k % 41 ? 1 : 6);
-    in->list[in->n++] = t;
-  }
-  return true;
-}
-
-static void inputs_free(tni_cf *cf, gen_inputs *in) {
-  for (uint32_t i = 0; i < TNI_CN_MAX_IN; i++) {
-    if (!tni_cf_block_holds(&in->block[i])) tni_cf_fail(cf, "bytes beside an input were written");
-    tni_cf_block_finish(&in->block[i]);
-  }
-}
-
-static void outputs_free(gen_outputs *o) {
-  for (uint32_t i = 0; i < o->n; i++) free(o->data[i]);
-  o->n = 0;
-}
 
 static bool session_run(tni_cf *cf, tn_session *s, const gen_case *c, const gen_inputs *in, const char *how,
                         gen_outputs *out) {
@@ -81,27 +21,7 @@ static bool session_run(tni_cf *cf, tn_session *s, const gen_case *c, const gen_
   for (uint32_t i = 0; i < c->b.n_out; i++) t[i].h = (tn_hdr){sizeof t[i], 1, 0};
   const tn_status st = tn_session_run(s, TN_PHASE_ANY, in->list, in->n, t, c->b.n_out, &err);
   if (st != TN_OK) return tni_cf_fail(cf, "%s: %s: %s (%s)", how, err.where, err.message, tni_status_name(st)), false;
-  for (out->n = 0; out->n < c->b.n_out; out->n++) {
-    out->bytes[out->n] = t[out->n].bytes;
-    if (!(out->data[out->n] = malloc(t[out->n].bytes + 1))) return tni_cf_fail(cf, "no memory"), false;
-    if (t[out->n].bytes) memcpy(out->data[out->n], t[out->n].data, t[out->n].bytes);
-  }
-  return true;
-}
-
-static bool outputs_same(tni_cf *cf, const gen_case *c, const gen_outputs *a, const gen_outputs *b, int64_t S,
-                         const char *how) {
-  for (uint32_t i = 0; i < a->n; i++) {
-    if (a->bytes[i] == b->bytes[i] && !memcmp(a->data[i], b->data[i], a->bytes[i])) continue;
-    const float *x = a->data[i], *y = b->data[i];
-    uint64_t at = 0;
-    while (a->bytes[i] == b->bytes[i] && !memcmp(&x[at], &y[at], sizeof *x)) at++;
-    tni_cf_fail(cf, "S = %lld, output %u: other bits %s, from element %llu on: %.9g, then %.9g", (long long)S, i, how,
-                (unsigned long long)at, a->bytes[i] ? (double)x[at] : 0, b->bytes[i] ? (double)y[at] : 0);
-    (void)c;
-    return false;
-  }
-  return true;
+  return tni_gen_outputs(cf, t, c->b.n_out, out);
 }
 
 /* --- the model ---------------------------------------------------------------------------------------------------- */
@@ -184,20 +104,20 @@ enum { JUDGED, FIRST, SECOND, SESSIONS };
 /* One length: judged; the same bits from a session that nobody watches; again, after another session had its turn with
  * other values and another length. */
 static bool one_length(tni_cf *cf, const gen_case *c, tn_session **s, uint32_t run) {
-  const int64_t S = c->g->rows[run], other = c->g->rows[(run + 1) % c->g->n_runs];
+  const int64_t S = tni_gen_rows(c->g, run), other = tni_gen_rows(c->g, (run + 1) % c->g->n_runs);
   gen_inputs in, in2;
   gen_outputs out[4] = {{.n = 0}};
-  bool ok = inputs_make(cf, c, S, 2 * run, &in);
-  ok = inputs_make(cf, c, other, 2 * run + 1, &in2) && ok;
+  bool ok = tni_gen_inputs(cf, c, S, c->g->rows[run] % 50, 2 * run, &in);
+  ok = tni_gen_inputs(cf, c, other, 7, 2 * run + 1, &in2) && ok;
   ok = ok && session_run(cf, s[JUDGED], c, &in, "a judged run", &out[0]);
   ok = ok && session_run(cf, s[FIRST], c, &in, "a run", &out[1]);
-  ok = ok && outputs_same(cf, c, &out[0], &out[1], S, "where no task is watched");
+  ok = ok && tni_gen_same(cf, &out[0], &out[1], S, "where no task is watched");
   ok = ok && session_run(cf, s[SECOND], c, &in2, "a run of a second session", &out[2]);
   ok = ok && session_run(cf, s[FIRST], c, &in, "the same run again", &out[3]);
-  ok = ok && outputs_same(cf, c, &out[1], &out[3], S, "from the same inputs, once another session had run");
-  for (int i = 0; i < 4; i++) outputs_free(&out[i]);
-  inputs_free(cf, &in);
-  inputs_free(cf, &in2);
+  ok = ok && tni_gen_same(cf, &out[1], &out[3], S, "from the same inputs, once another session had run");
+  for (int i = 0; i < 4; i++) tni_gen_outputs_free(&out[i]);
+  tni_gen_inputs_free(cf, &in);
+  tni_gen_inputs_free(cf, &in2);
   return ok;
 }
 
@@ -211,9 +131,10 @@ static void run_models(tni_cf *cf, tn_runtime *rt, void *arg) {
     uint32_t rows = 0;
     for (uint32_t i = 0; ok && i < c->g->n_runs; i++) {
       ok = one_length(cf, c, s, i);
-      rows |= c->g->rows[i];
+      rows |= tni_gen_rows(c->g, i);
     }
     if (ok) (void)tni_cf_judge_session(cf, s[JUDGED], false, !rows);
+    if (ok && c->g->kept) tni_gen_keep(cf, c, m[0], m[1]);
   }
   for (int i = 0; i < SESSIONS; i++) tn_session_destroy(s[i]);
   for (int i = 0; i < 2; i++) tn_model_destroy(m[i]);
@@ -224,7 +145,7 @@ void tni_gen_run(tni_cf *cf, const tni_gen_recipe *g) {
   if (!tni_gen_build(g, cf, &c.b))
     tni_cf_fail(cf, "the kit's own graph: %s", c.b.err.message);
   else if (save_graph(cf, &c))
-    tni_cf_with_runtime(cf, g->threads, run_models, &c);
+    tni_cf_with_runtime(cf, g->threads, g->refuse, run_models, &c);
   if (!c.took && cf->verdict == TNI_CF_PASS) tni_cf_skip(cf, "it takes nothing of this graph");
   if (c.folder[0]) (void)nftw(c.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
   tni_cn_destroy(&c.b);

@@ -14,6 +14,7 @@ typedef struct layer {
   tn_device *real;
   struct layer *next;
   pthread_mutex_t lock;
+  uint32_t refuse; /* what a third of the yeses become no by; 0: none */
   char wrong[320];
 } layer;
 

@@ -32,9 +32,41 @@ static size_t dims_bytes(const tn_dims *d) { return d ? d->h.size + d->n * sizeo
 
 /* --- claims and programs ----------------------------------------------------------------------------------------- */
 
+/* Where a claim goes, with some of the yeses taken back. */
+typedef struct refusing {
+  const tn_claim_sink *sink;
+  const tn_graph *g;
+  uint32_t seed;
+} refusing;
+
+static tn_status refusing_node(void *ctx, tn_id node, const tn_claim *c) {
+  const refusing *r = ctx;
+  const tn_node *n = node < r->g->n_nodes ? r->g->nodes[node] : NULL;
+  uint32_t mix = r->seed;
+  for (const char *at = n && n->n_out ? r->g->values[n->out[0]]->name : ""; at && *at; at++)
+    mix = (mix ^ (uint8_t)*at) * 16777619u;
+  /* A fused node of Tenon's own cannot always go to the host. */
+  if (!n || n->domain[0] || c->verdict != TN_YES || (mix >> 8) % 3) return r->sink->node(r->sink->ctx, node, c);
+  const tn_claim no = {
+      .h = TN_HDR(tn_claim), .verdict = TN_NO, .reason = TN_WHY_OPTION, .text = "the kit wants it elsewhere"};
+  return r->sink->node(r->sink->ctx, node, &no);
+}
+static tn_status refusing_group(void *ctx, const tn_id *nodes, uint32_t n, const tn_claim *c) {
+  const refusing *r = ctx;
+  return r->sink->group(r->sink->ctx, nodes, n, c);
+}
+static tn_status refusing_state(void *ctx, tn_id value, const tn_layout *const *accepted, uint32_t n) {
+  const refusing *r = ctx;
+  return r->sink->state(r->sink->ctx, value, accepted, n);
+}
+
 static tn_status obs_claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink,
                            tn_error *err) {
   tni_cf_loan l;
+  refusing r = {sink, g, layer_of(d)->refuse};
+  const tn_claim_sink ours = {
+      .h = TN_HDR(tn_claim_sink), .ctx = &r, .node = refusing_node, .group = refusing_group, .state = refusing_state};
+  if (r.seed) sink = &ours;
   const bool lent = tni_cf_loan_begin(&l, "claim", g->h.size + sink->h.size + dims_bytes(at));
   const tn_graph *head = lent ? tni_cf_loan_copy(&l, g, g->h.size) : g;
   const tn_claim_sink *s = lent ? tni_cf_loan_copy(&l, sink, sink->h.size) : sink;
@@ -237,6 +269,8 @@ tn_device *tni_cf_observe(tn_device *real) {
   tni_obs_add(l);
   return &l->pub;
 }
+
+void tni_cf_observe_refuse(tn_device *d, uint32_t seed) { layer_of(d)->refuse = seed; }
 
 const char *tni_cf_observed(const tn_device *d) {
   const layer *l = (const layer *)(const void *)d;

@@ -83,9 +83,11 @@ static tni_dev *observed_dev(const tni_cf *cf, tn_runtime *rt) {
   return NULL;
 }
 
-static void run_observed(tni_cf *cf, tn_runtime *rt, void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg), void *arg) {
+static void run_observed(tni_cf *cf, tn_runtime *rt, uint32_t refuse, void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg),
+                         void *arg) {
   tni_dev *dev = observed_dev(cf, rt);
   tn_device *below = dev ? dev->device : NULL, *layer = below ? tni_cf_observe(below) : NULL;
+  if (layer) tni_cf_observe_refuse(layer, refuse);
   if (layer) dev->device = layer;
   fn(cf, rt, arg);
   if (!layer) return;
@@ -97,7 +99,8 @@ static void run_observed(tni_cf *cf, tn_runtime *rt, void (*fn)(tni_cf *cf, tn_r
   tni_cf_observe_end(layer);
 }
 
-void tni_cf_with_runtime(tni_cf *cf, uint32_t threads, void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg), void *arg) {
+void tni_cf_with_runtime(tni_cf *cf, uint32_t threads, uint32_t refuse,
+                         void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg), void *arg) {
   char *text = malloc(MAX_TEXT), file[] = "/tmp/tenon-conform-XXXXXX.yaml";
   const int fd = text && write_model_profile(cf->subject, threads, text, MAX_TEXT) ? mkstemps(file, 5) : -1;
   FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
@@ -109,7 +112,7 @@ void tni_cf_with_runtime(tni_cf *cf, uint32_t threads, void (*fn)(tni_cf *cf, tn
   else if (open_runtime(cf->subject, file, &rt, &err) != TN_OK)
     tni_cf_fail(cf, "%s: %s", err.where, err.message);
   else
-    run_observed(cf, rt, fn, arg);
+    run_observed(cf, rt, refuse, fn, arg);
   tn_runtime_destroy(rt);
   if (fd >= 0) unlink(file);
   free(text);

@@ -19,6 +19,12 @@ static tn_id weight_of(const tn_graph *g, const tn_node *n) {
   return g->values[src]->kind == TN_VALUE_CONST && g->values[src]->rank == 2 ? src : TN_NONE;
 }
 
+/* x [M,K]; turned: a is [K,M]. */
+static void read_rows(const tni_tensor *a, bool turned, int64_t M, int64_t K, float *x) {
+  if (!turned) tni_tensor_to_f32(a, 0, M * K, x);
+  for (int64_t i = 0; turned && i < M * K; i++) tni_tensor_to_f32(a, i % K * M + i / K, 1, &x[i]);
+}
+
 /* y = alpha * q(x) W^T + beta * C, with its bound per element. */
 static tn_status formatted_product(tni_evaluation *ev, const tn_node *n, const tni_program *p, const tni_need *need,
                                    uint32_t part, tni_evaluated *out) {
@@ -31,15 +37,13 @@ static tn_status formatted_product(tni_evaluation *ev, const tn_node *n, const t
   bool has_c = n->op == TN_OP_GEMM && n->n_in > 2 && n->in[2] != TN_NONE;
   if (st == TN_OK && has_c) st = tni_ref_operand(ev, n->in[2], &c);
   if (st != TN_OK) return st;
-  if (n->op == TN_OP_GEMM && tni_attr_i(n, "transA", 0))
-    return tni_fail(ev->err, TN_E_UNSUPPORTED, n->name, "the reference does not transpose A");
   int64_t N = need->parts[part]->N, K = need->parts[part]->K, total = 0;
   (void)!tni_dims_count(a.dims, a.rank, &total);
   int64_t M = K ? total / K : 0;
   float *x = tni_arena_alloc(ev->arena, (size_t)(M * K + 1) * sizeof(float), 64), *y = out->t.data;
   out->bound = tni_arena_alloc(ev->arena, (size_t)(M * N + 1) * sizeof(float), 64);
   if (!x || !out->bound) return tni_fail_memory(ev->err, n->name);
-  tni_tensor_to_f32(&a, 0, M * K, x);
+  read_rows(&a, n->op == TN_OP_GEMM && tni_attr_i(n, "transA", 0), M, K, x);
   st = tni_reference_product(num, x, M, K, w, N, y, out->bound, &ev->s->run.run);
   if (st != TN_OK) return st;
   double alpha = 1, beta = 1;

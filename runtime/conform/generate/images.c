@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps of images: values of rank 4, [images, channels, S, width]. Along S what lies beside makes up for the window, so
+ * that one row still is one; along the width anything goes.
+ */
+#include <string.h>
+
+#include "runtime/conform/generate/grow.h"
+
+/* A window over both axes. */
+typedef struct box {
+  int64_t kernel[2], stride[2], dilation[2], pads[4]; /* pads: as ONNX has them, both begins first */
+  const char *fit;                                    /* auto_pad, or NULL */
+  bool up;                                            /* ceil_mode */
+} box;
+
+static bool is_image(const gen_value *x) { return x->rank == 4 && x->dims[0] > 0 && x->dims[1] > 0 && x->dims[3] > 0; }
+
+static int64_t reach(const box *b, int axis) { return (b->kernel[axis] - 1) * b->dilation[axis] + 1; }
+
+/* pooled: windows and what lies beside them are as pools allow. */
+static box draw_box(const gen_value *x, const tni_gen_step *s, bool pooled) {
+  static const int64_t kernels[] = {1, 3, 2, 3, 5, 1, 4}, strides[] = {1, 1, 2, 3}, dilations[] = {1, 1, 2};
+  const uint32_t w = s->word[1], v = s->word[2];
+  box b = {.kernel = {kernels[w % 7], kernels[w / 7 % 7]},
+           .stride = {strides[w / 49 % 4], strides[w / 196 % 4]},
+           .dilation = {dilations[v % 3], dilations[v / 3 % 3]},
+           .up = pooled && v / 1024 % 4 == 0};
+  for (int a = 0; a < 2; a++) {
+    const int64_t least = reach(&b, a) - 1, had = a ? x->dims[3] - 1 : 0;
+    int64_t all = least > had ? least - had : 0; /* the least that lets the window fit */
+    if (a && v / 9 % 2) all = least;
+    if (a && !pooled && v / 18 % 4 == 0) all = least + 1;
+    const int64_t begin = (v / 36 >> a) % 2 ? all / 2 : all - all / 2;
+    b.pads[a] = begin;
+    b.pads[2 + a] = all - begin;
+  }
+  if (!b.up && v / 512 % 4 == 1) b.fit = v / 4096 % 2 ? "SAME_UPPER" : "SAME_LOWER";
+  /* What the two kinds of SAME do with a dilation is not one rule for all operators. */
+  for (int a = 0; a < 2 && b.fit; a++) b.dilation[a] = 1;
+  return b;
+}
+
+/* What becomes of a length; a length that is no number stays what it is only where nothing is lost. */
+static int64_t after(gen_work *w, const box *b, int axis, int64_t n) {
+  const int64_t stride = b->stride[axis], pads = b->pads[axis] + b->pads[2 + axis], free_ = n + pads - reach(b, axis);
+  if (n < 0) return stride == 1 && (b->fit || pads == reach(b, axis) - 1) ? n : SYMBOL - 1 - (int64_t)w->n_lengths++;
+  if (b->fit) return (n + stride - 1) / stride;
+  int64_t out = (b->up ? free_ + stride - 1 : free_) / stride + 1;
+  if (b->up && (out - 1) * stride >= n + b->pads[axis]) out--; /* a window may not begin beside */
+  return out;
+}
+
+static uint32_t put_box(const box *b, tni_raw_attr *a) {
+  uint32_t n = 0;
+  a[n++] = tni_gen_ints_attr("kernel_shape", b->kernel, 2);
+  a[n++] = tni_gen_ints_attr("strides", b->stride, 2);
+  a[n++] = tni_gen_ints_attr("dilations", b->dilation, 2);
+  a[n++] = b->fit ? tni_gen_text_attr("auto_pad", b->fit) : tni_gen_ints_attr("pads", b->pads, 4);
+  return n;
+}
+
+static bool add_image(gen_work *w, const gen_value *x, const box *b, int64_t channels, tn_id id) {
+  gen_value y = *x;
+  y.dims[1] = channels;
+  y.dims[2] = after(w, b, 0, x->dims[2]);
+  return tni_gen_add_value(w, &y, id, after(w, b, 1, x->dims[3]));
+}
+
+bool tni_gen_add_conv(gen_work *w, const tni_gen_step *s) {
+  static const int64_t per_group[] = {1, 2, 3, 8, 5, 16};
+  const gen_value x = *tni_gen_pick(w, s->a);
+  if (!is_image(&x)) return tni_gen_add_matmul(w, s);
+  const int64_t C = x.dims[1], how = s->word[3] % 4;
+  const int64_t group = how == 0 ? C : how == 1 && C % 2 == 0 ? 2 : 1;
+  const int64_t O = group * per_group[s->word[3] / 4 % 6];
+  const box b = draw_box(&x, s, false);
+  const int64_t dims[4] = {O, C / group, b.kernel[0], b.kernel[1]};
+  const bool bias = s->word[4] % 2;
+  const tn_id in[3] = {x.id, tni_gen_constant_of(w, 4, dims, 0.25f), bias ? tni_gen_constant(w, 1, 1, O) : TN_NONE};
+  tni_raw_attr a[6];
+  uint32_t n = put_box(&b, a);
+  a[n++] = tni_gen_int_attr("group", group);
+  if (in[1] == TN_NONE) return false;
+  return add_image(w, &x, &b, O, tni_gen_apply(w, "", "Conv", 11, in, bias ? 3 : 2, a, n));
+}
+
+static bool add_global(gen_work *w, const gen_value *x, bool largest) {
+  gen_value y = *x;
+  y.dims[2] = 1;
+  const char *op = largest ? "GlobalMaxPool" : "GlobalAveragePool";
+  return tni_gen_add_value(w, &y, tni_gen_apply(w, "", op, 1, &x->id, 1, NULL, 0), 1);
+}
+
+bool tni_gen_add_pool(gen_work *w, const tni_gen_step *s) {
+  const gen_value x = *tni_gen_pick(w, s->a);
+  if (!is_image(&x)) return tni_gen_add_matmul(w, s);
+  if (s->word[3] % 5 == 0) return add_global(w, &x, s->word[3] % 2);
+  const bool largest = s->word[3] % 2;
+  const box b = draw_box(&x, s, true);
+  tni_raw_attr a[6];
+  uint32_t n = put_box(&b, a);
+  a[n++] = tni_gen_int_attr("ceil_mode", b.up);
+  if (!largest) a[n++] = tni_gen_int_attr("count_include_pad", s->word[4] % 2);
+  return add_image(w, &x, &b, x.dims[1],
+                   tni_gen_apply(w, "", largest ? "MaxPool" : "AveragePool", largest ? 12 : 19, &x.id, 1, a, n));
+}
+
+/* Variances are squares: they have to be above zero. */
+bool tni_gen_add_batchnorm(gen_work *w, const tni_gen_step *s) {
+  const gen_value x = *tni_gen_pick(w, s->a);
+  float variance[MOST_WIDTH];
+  char name[16];
+  if (!is_image(&x) || x.dims[1] > MOST_WIDTH) return tni_gen_add_matmul(w, s);
+  const int64_t C = x.dims[1];
+  for (int64_t i = 0; i < C; i++) variance[i] = 0.25f + (float)tni_cf_rng_unit(&w->r);
+  memcpy(name, "var", 4);
+  name[3] = (char)('a' + w->n % 26), name[4] = '\0';
+  const tn_id in[5] = {x.id, tni_gen_constant(w, 1, 1, C), tni_gen_constant(w, 1, 1, C), tni_gen_constant(w, 1, 1, C),
+                       tni_cn_constant(w->b, name, TN_DT_F32, 1, &C, variance)};
+  const tni_raw_attr a = tni_gen_float_attr("epsilon", s->word[1] % 2 ? 1e-5f : 1e-3f);
+  if (in[1] == TN_NONE || in[4] == TN_NONE) return false;
+  return tni_gen_add_value(w, &x, tni_gen_apply(w, "", "BatchNormalization", 15, in, 5, &a, 1), x.dims[3]);
+}
