@@ -2,9 +2,9 @@
  *
  * tenon/format.h: weights and their formats, a part of the vendor ABI.
  *
- * A format says how a constant matrix is packed and how kernels compute with it. It needs no device. The host calls size,
- * begin, rows (from several threads) and end once per matrix, keeps the bytes and maps the file ever after. The rules of
- * structs and threads are those of tenon/plugin.h, which includes this file and has TN_HDR.
+ * A format says how a constant matrix is packed and how kernels compute with it. It needs no device. The host calls
+ * size, begin, rows (from several threads) and end once per matrix, keeps the bytes and maps the file ever after. The
+ * rules of structs and threads are those of tenon/plugin.h, which includes this file and has TN_HDR.
  */
 #ifndef TENON_FORMAT_H
 #define TENON_FORMAT_H
@@ -24,17 +24,18 @@ typedef struct tn_pack tn_pack; /* the plugin's own: one packing under way */
  * division), q = round(x * (1 / s)) where 1/s is the f32 quotient act_max / absmax; absmax 0 gives q = 0. So does, with
  * s = 0, a group that is so small that act_max / absmax overflows to infinity, and with TN_DENORM_FLUSH one whose s is
  * denormal. TN_ACT_NONE: x is used in act_dtype.
- * TN_ACT_RUNSUM, for lookup tables: as ABSMAX with, for absmax, the largest sum of |x| over the runs of act_run elements
- * that the group is cut into (the last may be short), f32, neighbours added first: (|x0| + |x1|) + (|x2| + |x3|). A
- * table of all partial sums of a run's q then spans at most act_max and the rounding of q: no entry of it is rounded.
- * TN_ACT_STATIC, for calibrated scales: one scale s for all of x, act_group 0. q = round(x / s), f32 division, clamped to
+ * TN_ACT_RUNSUM, for lookup tables: as ABSMAX with, for absmax, the largest sum of |x| over the runs of act_run
+ * elements that the group is cut into (the last may be short), f32, neighbours added first: (|x0| + |x1|) + (|x2| +
+ * |x3|). A table of all partial sums of a run's q then spans at most act_max and the rounding of q: no entry of it is
+ * rounded. TN_ACT_STATIC, for calibrated scales: one scale s for all of x, act_group 0. q = round(x / s), f32 division,
+ * clamped to
  * [-act_max - 1, act_max]; NaN gives 0. s is act_scale; where that is 0, the float whose bits are the low 32 of the
- * format's params[0]. With acc_inner I64 and acc_outer F64 y is f32 of (f64) sum * (s * s_w), rounded to f64 and then to
- * f32: the sum is a wide integer, so kernels that split it in any way give the same bits (docs/numerics.md has the domain).
- * y[m,n] = sum over groups of sx * sum_k q * w; within a group the sum runs in acc_inner, across groups in acc_outer.
- * avg_depth, with RUNSUM: entries of tables may be added through avg_depth levels of rounding averages of bytes,
- * (a + b + 1) >> 1, in trees of 2^avg_depth runs, and what they add on average, avg_depth / 4 for each entry, is taken
- * off. A level rounds by 0 or 1/2, so an entry is off by avg_depth / 4 at most, and a group's sum over k by
+ * format's params[0]. With acc_inner I64 and acc_outer F64 y is f32 of (f64) sum * (s * s_w), rounded to f64 and then
+ * to f32: the sum is a wide integer, so kernels that split it in any way give the same bits (docs/numerics.md has the
+ * domain). y[m,n] = sum over groups of sx * sum_k q * w; within a group the sum runs in acc_inner, across groups in
+ * acc_outer. avg_depth, with RUNSUM: entries of tables may be added through avg_depth levels of rounding averages of
+ * bytes, (a + b + 1) >> 1, in trees of 2^avg_depth runs, and what they add on average, avg_depth / 4 for each entry, is
+ * taken off. A level rounds by 0 or 1/2, so an entry is off by avg_depth / 4 at most, and a group's sum over k by
  *   (act_group / act_run) * avg_depth / 4 * avg_unit * w0, w0: the smallest |w[n,k]| of the group that is not 0
  * on top of what the accumulators round. Exact sums obey it too. */
 enum { TN_ACT_NONE = 0, TN_ACT_ABSMAX = 1, TN_ACT_RUNSUM = 2, TN_ACT_STATIC = 3 };
@@ -62,14 +63,15 @@ typedef struct tn_numerics {
 
 /* Weights that are quantized before they are packed: a model brought them so (MatMulNBits and the like), or a solver
  * chose codes and scales on the grid that the format states (tn_format.grid). AFFINE: w[n,k] = (code - zero) * scale in
- * f32, with scale and zero of row n and group k / group; codes are unsigned. LEVELS (1.1): w[n,k] = levels[code] * scale.
- * How they are stored is up to the host: grid() gives them. */
+ * f32, with scale and zero of row n and group k / group; codes are unsigned. LEVELS (1.1): w[n,k] = levels[code] *
+ * scale, or with vec above 1 w[n,k] = levels[code of k / vec][k % vec] * scale. How they are stored is up to the host:
+ * grid() gives them. */
 enum { TN_QUANT_AFFINE = 0, TN_QUANT_LEVELS = 1 };
 /* 1.1. A format with a `grid` that gets KEEP takes codes, scales and zeros bit for bit, and refuses (TN_E_INVALID, from
  * begin or rows) what its grid does not hold. Without KEEP it may round. */
 enum { TN_QUANT_KEEP = 1 };
-/* HALF: 2^(bits-1) everywhere; CODES: integers in 0..2^bits - 1; VALUES: any f32 up to 256 in magnitude; UNKNOWN: nobody
- * looked, or beyond that. */
+/* HALF: 2^(bits-1) everywhere; CODES: integers in 0..2^bits - 1; VALUES: any f32 up to 256 in magnitude; UNKNOWN:
+ * nobody looked, or beyond that. */
 enum { TN_ZERO_UNKNOWN = 0, TN_ZERO_HALF = 1, TN_ZERO_CODES = 2, TN_ZERO_VALUES = 3 };
 typedef struct tn_quant {
   tn_hdr h;
@@ -88,17 +90,27 @@ typedef struct tn_quant {
   uint32_t reserved;
   uint32_t flags;      /* 1.1: TN_QUANT_KEEP */
   uint32_t n_levels;   /* 1.1: LEVELS: how many there are, 256 at most */
-  const float *levels; /* 1.1: LEVELS: [n_levels], those of the whole matrix */
+  const float *levels; /* 1.1: LEVELS: [n_levels, vec], those of the whole matrix */
+  uint32_t vec;        /* 1.1: LEVELS: as in tn_grid; codes are [(n1-n0) * ceil(K / vec)] */
+  uint32_t n_steps;    /* 1.1: as in tn_grid; 0: scales are free */
+  const float *steps;  /* 1.1: [n_steps], ascending or descending as the format or the model has them */
+  /* 1.1. Where n_steps: what grid() gives as products. Rows [n0, n1): index[(n1-n0) * ceil(K / group)] into steps, and
+   * parents[n1-n0], with scale = parent * steps[index] in f32. Either may be NULL: not wanted. Any thread. */
+  tn_status (*stepped)(const struct tn_quant *q, int64_t n0, int64_t n1, uint8_t *index, float *parents);
 } tn_quant;
 
 /* 1.1. The grid of a format: the weights that it holds exactly. A solver that knows nothing else of the format chooses
  * codes, scales, zeros on it and hands them to begin as a tn_quant with TN_QUANT_KEEP, groups of the same length;
  * unpack then gives back w bit for bit.
  * AFFINE: w = (code - zero) * scale, codes 0 .. n_codes - 1. A scale is scale_unit times a normal number of scale_dtype
- * of 2^-100 or more, or 0; below 0 only with TN_GRID_SIGNED. zero_kind: TN_ZERO_HALF: `zero` everywhere; TN_ZERO_CODES: any of
- * 0 .. n_codes - 1; TN_ZERO_VALUES: any f32 up to 256 in magnitude.
- * LEVELS: w = levels[code] * scale, a quant of scheme LEVELS. The solver chooses the levels too, once for the matrix:
- * n_codes ascending numbers that are values of level_dtype. */
+ * of 2^-100 or more, or 0; below 0 only with TN_GRID_SIGNED. zero_kind: TN_ZERO_HALF: `zero` everywhere; TN_ZERO_CODES:
+ * any of 0 .. n_codes - 1; TN_ZERO_VALUES: any f32 up to 256 in magnitude. LEVELS: w = levels[code] * scale, a quant of
+ * scheme LEVELS. Where levels is NULL the solver chooses them too, once for the matrix: n_codes ascending numbers that
+ * are values of level_dtype. Else they are the format's, [n_codes, vec], and a quant that is to be kept has the same
+ * numbers in the same order: one code gives the vec weights of k = vec * i .. vec * i + vec - 1, of which those at K
+ * and beyond count for nothing. Steps: where n_steps is not 0, scales are not free. A row has one parent, scale_unit
+ * times a number of scale_dtype as above, and each group a step: scale = parent * steps[index] in f32. A quant that is
+ * to be kept has the same steps in the same order, and `stepped`. */
 enum { TN_GRID_AFFINE = 0, TN_GRID_LEVELS = 1 };
 enum { TN_GRID_SIGNED = 1 };
 typedef struct tn_grid {
@@ -113,6 +125,10 @@ typedef struct tn_grid {
   float zero;           /* TN_ZERO_HALF */
   uint32_t level_dtype; /* LEVELS: TN_DT_I8 or TN_DT_F32 */
   uint32_t reserved;
+  uint32_t vec;        /* LEVELS: weights along K that one code gives; 0: 1. group is a multiple of it */
+  uint32_t n_steps;    /* 0: scales are free; 256 at most */
+  const float *levels; /* LEVELS: [n_codes, vec], the format's own; NULL: the solver chooses. As long as the plugin */
+  const float *steps;  /* [n_steps], not below 0. As long as the plugin */
 } tn_grid;
 
 /* 1.1. Leaf. A part of a packed matrix that a program may have attached alone (tn_need.section): codes here, scales
@@ -127,9 +143,9 @@ typedef struct tn_section {
 /* What an activation was like on the calibration text (docs/calibration.md). The channels are its last dim. */
 typedef struct tn_stats {
   tn_hdr h;
-  float absmax;           /* largest |x| */
-  float p999;             /* what 99.9 % of all |x| are not above, rounded up by less than 2^-8 of itself */
-  uint32_t n;             /* channels */
+  float absmax; /* largest |x| */
+  float p999;   /* what 99.9 % of all |x| are not above, rounded up by less than 2^-8 of itself */
+  uint32_t n;   /* channels */
   uint32_t reserved;
   const float *ch_over;   /* [n] or NULL: in how many rows |x / s| > 127.5, s = p999 / 127 */
   const float *ch_mean;   /* [n] or NULL: mean of x over the rows */
@@ -206,8 +222,8 @@ struct tn_format {
   tn_status (*end)(tn_pack *p, void *blob);
   /* box = n0,n1,k0,k1: dst[(n1-n0) * (k1-k0)] floats; reads no other bytes than those rows need. */
   tn_status (*unpack)(const tn_blob *b, const int64_t box[4], float *dst);
-  /* 1.1. Pure. The grid for these params; TN_E_UNSUPPORTED: it cannot be said. NULL: the format takes floats, and models'
-   * grids as far as it likes. */
+  /* 1.1. Pure. The grid for these params; TN_E_UNSUPPORTED: it cannot be said. NULL: the format takes floats, and
+   * models' grids as far as it likes. */
   tn_status (*grid)(const tn_format *f, const int64_t *params, uint32_t n, tn_grid *out);
   /* 1.1. Pure. Sections of a packed matrix, cap of out at most; *count is how many there are. NULL: none. */
   tn_status (*sections)(const tn_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n, uint32_t cap,

@@ -11,6 +11,13 @@ static float scale_at(uint32_t dtype, const uint8_t *p, int64_t i) {
   return v;
 }
 
+static float block_scale(const tni_quantized *q, int64_t n, int64_t b) {
+  const tni_quantized_levels *l = q->levels;
+  if (!l || !l->n_steps) return scale_at(q->scale_dtype, q->scales, n * q->blocks + b);
+  const uint32_t i = tni_quantized_code(l->index + n * l->index_row_bytes, b, l->index_bits);
+  return scale_at(q->scale_dtype, q->scales, n) * l->steps[i];
+}
+
 static float zero_at(const tni_quantized *q, int64_t n, int64_t b) {
   if (q->zero_kind == TNI_ZERO_CODES)
     return (float)(tni_quantized_code(q->zeros + n * q->zero_row_bytes, b, q->bits) ^ q->flip);
@@ -35,17 +42,32 @@ static uint32_t with_zero(uint32_t kind, float z, uint32_t bits) {
 void tni_quantized_look(tni_quantized *q) {
   bool half = true;
   uint32_t zeros = q->zero_kind == TNI_ZERO_MIDDLE ? TN_ZERO_HALF : TN_ZERO_CODES;
-  for (int64_t i = 0; half && i < q->N * q->blocks; i++) half = fits_half(scale_at(q->scale_dtype, q->scales, i));
+  const int64_t scales = q->levels && q->levels->n_steps ? q->N : q->N * q->blocks;
+  for (int64_t i = 0; half && i < scales; i++) half = fits_half(scale_at(q->scale_dtype, q->scales, i));
   for (int64_t i = 0; q->zero_kind == TNI_ZERO_VALUES && zeros != TN_ZERO_UNKNOWN && i < q->N * q->blocks; i++)
     zeros = with_zero(zeros, scale_at(q->scale_dtype, q->zeros, i), q->bits);
   q->fits = half ? TN_DT_F16 : TN_DT_F32;
   q->zeros_are = zeros;
 }
 
+static void levels_row(const tni_quantized *q, int64_t n, int64_t k0, int64_t k1, float *dst) {
+  const tni_quantized_levels *l = q->levels;
+  const uint8_t *row = q->codes + n * q->row_bytes;
+  for (int64_t k = k0; k < k1;) {
+    const int64_t b = k / q->block, end = (b + 1) * q->block < k1 ? (b + 1) * q->block : k1;
+    const float scale = block_scale(q, n, b);
+    for (; k < end; k++) *dst++ = l->value[tni_quantized_code(row, k / l->vec, q->bits) * l->vec + k % l->vec] * scale;
+  }
+}
+
 void tni_quantized_row(const tni_quantized *q, int64_t n, int64_t k0, int64_t k1, float *dst) {
   const uint8_t *row = q->codes + n * q->row_bytes;
   if (q->bits == TNI_STORED_HALVES) {
     tni_elems_to_f32(q->scale_dtype, row, k0, k1 - k0, dst);
+    return;
+  }
+  if (q->levels) {
+    levels_row(q, n, k0, k1, dst);
     return;
   }
   for (int64_t k = k0; k < k1;) {
@@ -63,8 +85,9 @@ void tni_quantized_row(const tni_quantized *q, int64_t n, int64_t k0, int64_t k1
 
 void tni_quantized_grid(const tni_quantized *q, int64_t n, uint8_t *codes, float *scales, float *zeros) {
   const uint8_t *row = q->codes + n * q->row_bytes;
-  for (int64_t k = 0; codes && k < q->K; k++) codes[k] = (uint8_t)(tni_quantized_code(row, k, q->bits) ^ q->flip);
-  for (int64_t b = 0; scales && b < q->blocks; b++) scales[b] = scale_at(q->scale_dtype, q->scales, n * q->blocks + b);
+  const int64_t row_codes = tni_quantized_row_codes(q);
+  for (int64_t k = 0; codes && k < row_codes; k++) codes[k] = (uint8_t)(tni_quantized_code(row, k, q->bits) ^ q->flip);
+  for (int64_t b = 0; scales && b < q->blocks; b++) scales[b] = block_scale(q, n, b);
   for (int64_t b = 0; zeros && b < q->blocks; b++) zeros[b] = zero_at(q, n, b);
 }
 
@@ -120,6 +143,8 @@ tni_quantized tni_stored_halves(uint32_t dtype, const void *data, int64_t rows, 
 
 uint64_t tni_quantized_bytes(const tni_quantized *q) {
   const uint64_t scale = tni_dtype_bits(q->scale_dtype) / 8, blocks = (uint64_t)q->blocks;
+  if (q->levels && q->levels->n_steps)
+    return (uint64_t)q->N * ((uint64_t)q->row_bytes + scale + (uint64_t)q->levels->index_row_bytes);
   const uint64_t zeros = q->zero_kind == TNI_ZERO_CODES    ? (uint64_t)q->zero_row_bytes
                          : q->zero_kind == TNI_ZERO_VALUES ? blocks * scale
                                                            : 0;
@@ -131,8 +156,20 @@ static tn_status read_grid(const tn_quant *view, int64_t n0, int64_t n1, uint8_t
   if (n0 < 0 || n1 < n0 || n1 > q->N) return TN_E_INVALID;
   for (int64_t n = n0; n < n1; n++) {
     const int64_t i = n - n0;
-    tni_quantized_grid(q, n, codes ? codes + i * q->K : NULL, scales ? scales + i * q->blocks : NULL,
-                       zeros ? zeros + i * q->blocks : NULL);
+    tni_quantized_grid(q, n, codes ? codes + i * tni_quantized_row_codes(q) : NULL,
+                       scales ? scales + i * q->blocks : NULL, zeros ? zeros + i * q->blocks : NULL);
+  }
+  return TN_OK;
+}
+
+static tn_status read_stepped(const tn_quant *view, int64_t n0, int64_t n1, uint8_t *index, float *parents) {
+  const tni_quantized *q = view->ctx;
+  const tni_quantized_levels *l = q->levels;
+  if (n0 < 0 || n1 < n0 || n1 > q->N) return TN_E_INVALID;
+  for (int64_t n = n0; n < n1; n++) {
+    const uint8_t *row = l->index + n * l->index_row_bytes;
+    for (int64_t b = 0; index && b < q->blocks; b++) *index++ = (uint8_t)tni_quantized_code(row, b, l->index_bits);
+    if (parents) *parents++ = scale_at(q->scale_dtype, q->scales, n);
   }
   return TN_OK;
 }
@@ -146,4 +183,15 @@ void tni_quantized_view(const tni_quantized *q, tn_quant *out) {
                     .ctx = q,
                     .grid = read_grid,
                     .zero_kind = q->zeros_are};
+  const tni_quantized_levels *l = q->levels;
+  if (!l) return;
+  out->scheme = TN_QUANT_LEVELS;
+  out->zero_kind = TN_ZERO_UNKNOWN;
+  out->n_levels = l->n;
+  out->levels = l->value;
+  out->vec = l->vec;
+  if (!l->n_steps) return;
+  out->n_steps = l->n_steps;
+  out->steps = l->steps;
+  out->stepped = read_stepped;
 }

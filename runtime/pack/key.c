@@ -39,6 +39,13 @@ static void feed_reading(XXH3_state_t *h, const tn_weight *w) {
   feed_u64(h, q->group);
   feed_u64(h, q->scheme);
   feed_u64(h, q->scale_dtype);
+  if (q->scheme != TN_QUANT_LEVELS) return;
+  const uint32_t vec = q->vec ? q->vec : 1;
+  feed_u64(h, vec);
+  feed_u64(h, q->n_levels);
+  feed_bytes(h, q->levels, sizeof *q->levels * q->n_levels * vec);
+  feed_u64(h, q->n_steps);
+  feed_bytes(h, q->steps, sizeof *q->steps * q->n_steps);
 }
 
 static void feed_stats(XXH3_state_t *h, const tn_stats *x) {

@@ -130,19 +130,47 @@ static tn_status rows_joined(const tn_weight *w, int64_t n0, int64_t n1, float *
 static tn_status joined_grid(const tn_quant *q, int64_t n0, int64_t n1, uint8_t *codes, float *scales, float *zeros) {
   const joined_weight *j = q->ctx;
   const int64_t K = j->parts[0]->K, blocks = (K + q->group - 1) / q->group;
+  const int64_t row_codes = q->vec > 1 ? (K + q->vec - 1) / q->vec : K;
   int64_t first = 0;
   for (uint32_t i = 0; i < j->n_parts; i++) {
     const tn_quant *part = j->parts[i]->quant;
     const int64_t n = j->parts[i]->N, a = n0 > first ? n0 - first : 0, b = n1 - first < n ? n1 - first : n;
     if (a < b) {
       const int64_t at = first + a - n0;
-      tn_status st = part->grid(part, a, b, codes ? codes + at * K : NULL, scales ? scales + at * blocks : NULL,
+      tn_status st = part->grid(part, a, b, codes ? codes + at * row_codes : NULL, scales ? scales + at * blocks : NULL,
                                 zeros ? zeros + at * blocks : NULL);
       if (st != TN_OK) return st;
     }
     first += n;
   }
   return TN_OK;
+}
+
+static tn_status joined_stepped(const tn_quant *q, int64_t n0, int64_t n1, uint8_t *index, float *parents) {
+  const joined_weight *j = q->ctx;
+  const int64_t blocks = (j->parts[0]->K + q->group - 1) / q->group;
+  int64_t first = 0;
+  for (uint32_t i = 0; i < j->n_parts; i++) {
+    const tn_quant *part = j->parts[i]->quant;
+    const int64_t n = j->parts[i]->N, a = n0 > first ? n0 - first : 0, b = n1 - first < n ? n1 - first : n;
+    if (a < b) {
+      const int64_t at = first + a - n0;
+      tn_status st = part->stepped(part, a, b, index ? index + at * blocks : NULL, parents ? parents + at : NULL);
+      if (st != TN_OK) return st;
+    }
+    first += n;
+  }
+  return TN_OK;
+}
+
+static bool same_numbers(const float *a, uint32_t n, const float *b, uint32_t m, uint32_t vec) {
+  return n == m && (n == 0 || a == b || memcmp(a, b, sizeof *a * n * vec) == 0);
+}
+
+/* Levels and steps of both are one table. */
+static bool same_tables(const tn_quant *a, const tn_quant *b) {
+  return a->vec == b->vec && same_numbers(a->levels, a->n_levels, b->levels, b->n_levels, a->vec ? a->vec : 1) &&
+         same_numbers(a->steps, a->n_steps, b->steps, b->n_steps, 1);
 }
 
 /* VALUES hold codes, and those the middle. */
@@ -157,12 +185,13 @@ static const tn_quant *common_grid(joined_weight *j) {
   j->quant = *q;
   for (uint32_t i = 0; i < j->n_parts; i++) {
     const tn_quant *o = j->parts[i]->quant;
-    if (!o || o->bits != q->bits || o->group != q->group || o->scheme != q->scheme) return NULL;
+    if (!o || o->bits != q->bits || o->group != q->group || o->scheme != q->scheme || !same_tables(q, o)) return NULL;
     if (o->scale_dtype != q->scale_dtype) j->quant.scale_dtype = TN_DT_F32;
     j->quant.zero_kind = zeros_of_both(j->quant.zero_kind, o->zero_kind);
   }
   j->quant.ctx = j;
   j->quant.grid = joined_grid;
+  if (q->n_steps) j->quant.stepped = joined_stepped;
   return &j->quant;
 }
 

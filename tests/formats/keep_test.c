@@ -13,9 +13,10 @@
 #include "tests/kit/exprs.h"
 #include "tests/kit/host.h"
 
-enum { MAX_PARAMS = 3 };
-enum { AS_CHOSEN, BAD_CODE, BAD_SCALE, BAD_ZERO, BAD_GROUP, BAD_LEVEL, WAYS };
-static const char *const way_names[WAYS] = {"as chosen", "code", "scale", "zero point", "group", "level"};
+enum { MAX_PARAMS = 3, MAX_LEVELS = 256 * 8 };
+enum { AS_CHOSEN, BAD_CODE, BAD_SCALE, BAD_ZERO, BAD_GROUP, BAD_LEVEL, BAD_STEP, BAD_PARENT, WAYS };
+static const char *const way_names[WAYS] = {"as chosen", "code",  "scale", "zero point",
+                                            "group",     "level", "step",  "parent"};
 
 static int n_plugins, n_kept, n_refused;
 static char **plugins;
@@ -30,15 +31,16 @@ typedef struct choice {
   tn_weight w;
   tn_quant q;
   tn_grid g;
-  int64_t N, K, blocks;
-  uint8_t *codes;
-  float *scales, *zeros, levels[256];
+  int64_t N, K, blocks, row_codes;
+  uint8_t *codes, *index;
+  float *scales, *zeros, *parents, levels[MAX_LEVELS], steps[256];
 } choice;
 
 static float value_of(const choice *c, int64_t n, int64_t k) {
   const int64_t at = n * c->blocks + k / c->q.group;
-  const uint8_t code = c->codes[n * c->K + k];
-  if (c->g.kind == TN_GRID_LEVELS) return c->levels[code % 256] * c->scales[at];
+  const int64_t vec = c->g.vec ? c->g.vec : 1;
+  const uint8_t code = c->codes[n * c->row_codes + k / vec];
+  if (c->g.kind == TN_GRID_LEVELS) return c->levels[code * vec + k % vec] * c->scales[at];
   return ((float)code - c->zeros[at]) * c->scales[at];
 }
 
@@ -52,9 +54,16 @@ static tn_status rows_of(const tn_weight *w, int64_t n0, int64_t n1, float *dst)
 static tn_status grid_rows(const tn_quant *q, int64_t n0, int64_t n1, uint8_t *codes, float *scales, float *zeros) {
   const choice *c = q->ctx;
   const size_t n = (size_t)(n1 - n0);
-  if (codes) memcpy(codes, c->codes + n0 * c->K, n * (size_t)c->K);
+  if (codes) memcpy(codes, c->codes + n0 * c->row_codes, n * (size_t)c->row_codes);
   if (scales) memcpy(scales, c->scales + n0 * c->blocks, n * (size_t)c->blocks * sizeof *scales);
   if (zeros) memcpy(zeros, c->zeros + n0 * c->blocks, n * (size_t)c->blocks * sizeof *zeros);
+  return TN_OK;
+}
+
+static tn_status stepped_rows(const tn_quant *q, int64_t n0, int64_t n1, uint8_t *index, float *parents) {
+  const choice *c = q->ctx;
+  if (index) memcpy(index, c->index + n0 * c->blocks, (size_t)((n1 - n0) * c->blocks));
+  if (parents) memcpy(parents, c->parents + n0, (size_t)(n1 - n0) * sizeof *parents);
   return TN_OK;
 }
 
@@ -72,8 +81,37 @@ static float any_zero(const tn_grid *g) {
   return (float)(next() % 4096) / 32 - 64;
 }
 
+/* Levels of the format's own, or ascending ones. */
+static void choose_levels(choice *c) {
+  const tn_grid *g = &c->g;
+  int v = -127;
+  for (uint32_t i = 0; i < 256; i++) c->levels[i] = (float)(i < g->n_codes ? v += 1 + (int)(next() % 14) : 0);
+  if (g->levels) memcpy(c->levels, g->levels, sizeof *c->levels * g->n_codes * (g->vec ? g->vec : 1));
+  if (g->kind != TN_GRID_LEVELS) return;
+  c->q.levels = c->levels;
+  c->q.n_levels = g->n_codes;
+  c->q.vec = g->vec;
+}
+
+/* Scales as steps below one of their row. */
+static void choose_steps(choice *c) {
+  const tn_grid *g = &c->g;
+  memcpy(c->steps, g->steps, sizeof *c->steps * g->n_steps);
+  c->q.n_steps = g->n_steps;
+  c->q.steps = c->steps;
+  c->q.stepped = stepped_rows;
+  for (int64_t n = 0; n < c->N; n++) {
+    c->parents[n] = any_scale(g);
+    for (int64_t i = n * c->blocks; i < (n + 1) * c->blocks; i++) {
+      c->index[i] = (uint8_t)(next() % g->n_steps);
+      c->scales[i] = c->parents[n] * c->steps[c->index[i]];
+    }
+  }
+}
+
 static void choose(choice *c, int way) {
   const tn_grid *g = &c->g;
+  const int64_t vec = g->vec ? g->vec : 1;
   c->q = (tn_quant){.h = TN_HDR(tn_quant), .bits = 1, .ctx = c, .grid = grid_rows, .flags = TN_QUANT_KEEP};
   while (1u << c->q.bits < g->n_codes) c->q.bits++;
   c->q.group = g->group ? g->group : (uint32_t)c->K;
@@ -82,25 +120,26 @@ static void choose(choice *c, int way) {
   c->q.zero_kind = g->zero_kind;
   c->q.scheme = g->kind == TN_GRID_LEVELS ? TN_QUANT_LEVELS : TN_QUANT_AFFINE;
   c->blocks = (c->K + c->q.group - 1) / c->q.group;
-  c->codes = calloc((size_t)(c->N * c->K), 1);
+  c->row_codes = (c->K + vec - 1) / vec;
+  c->codes = calloc((size_t)(c->N * c->row_codes), 1);
+  c->index = calloc((size_t)(c->N * c->blocks), 1);
+  c->parents = calloc((size_t)c->N, sizeof(float));
   c->scales = calloc((size_t)(c->N * c->blocks), sizeof(float));
   c->zeros = calloc((size_t)(c->N * c->blocks), sizeof(float));
-  for (int64_t i = 0; i < c->N * c->K; i++) c->codes[i] = (uint8_t)(next() % g->n_codes);
+  for (int64_t i = 0; i < c->N * c->row_codes; i++) c->codes[i] = (uint8_t)(next() % g->n_codes);
   for (int64_t i = 0; i < c->N * c->blocks; i++) {
     c->scales[i] = any_scale(g);
     c->zeros[i] = any_zero(g);
   }
-  int v = -127;
-  for (uint32_t i = 0; i < 256; i++) c->levels[i] = (float)(i < g->n_codes ? v += 1 + (int)(next() % 14) : 0);
-  if (g->kind == TN_GRID_LEVELS) {
-    c->q.levels = c->levels;
-    c->q.n_levels = g->n_codes;
-  }
+  choose_levels(c);
+  if (g->n_steps) choose_steps(c);
   const size_t at = next() % (size_t)(c->N * c->blocks);
-  if (way == BAD_CODE) c->codes[next() % (size_t)(c->N * c->K)] = (uint8_t)g->n_codes;
+  if (way == BAD_CODE) c->codes[next() % (size_t)(c->N * c->row_codes)] = (uint8_t)g->n_codes;
   if (way == BAD_SCALE) c->scales[at] = g->scale_dtype == TN_DT_F16 ? 1.0f / 3 : INFINITY;
   if (way == BAD_ZERO) c->zeros[at] = g->zero_kind == TN_ZERO_VALUES ? 257 : c->zeros[at] + 0.25f;
   if (way == BAD_LEVEL) c->levels[3] += 0.5f;
+  if (way == BAD_STEP) c->steps[g->n_steps / 2] *= 1.25f;
+  if (way == BAD_PARENT) c->parents[next() % (size_t)c->N] = g->scale_unit / 3;
   c->w = (tn_weight){
       .h = TN_HDR(tn_weight), .ctx = c, .N = c->N, .K = c->K, .dtype = TN_DT_F32, .quant = &c->q, .rows = rows_of};
 }
@@ -108,6 +147,8 @@ static void choose(choice *c, int way) {
 /* Whether this can be wrong of such a grid. */
 static bool can_be_bad(const tn_grid *g, int way) {
   if (way == BAD_CODE) return g->n_codes < 256;
+  if (way == BAD_SCALE) return !g->n_steps;
+  if (way == BAD_STEP || way == BAD_PARENT) return g->n_steps > 0;
   if (way == BAD_ZERO) return g->kind == TN_GRID_AFFINE;
   if (way == BAD_LEVEL) return g->kind == TN_GRID_LEVELS && g->level_dtype == TN_DT_I8;
   return true;
@@ -143,6 +184,8 @@ static void free_choice(choice *c, tn_blob *b) {
   free(c->codes);
   free(c->scales);
   free(c->zeros);
+  free(c->index);
+  free(c->parents);
 }
 
 static void try_grid(const tn_host *h, const tn_format *f, const int64_t *params, uint32_t n, int way, int64_t N,

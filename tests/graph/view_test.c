@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "runtime/graph/quantized.h"
 #include "runtime/graph/view.h"
 #include "tests/graph/graph_test.h"
 
@@ -65,6 +66,35 @@ static void weights(void) {
   fixture_finish(&f);
 }
 
+/* Two weights a code, scales as steps below one of the row: floats, the grid and its steps say the same. */
+static void levels(void) {
+  static const float value[] = {-4, -1, -1, 2, 1, -2, 5, 1}, steps[] = {1, 0.5f, 0.25f}, parents[] = {2, 3};
+  static const uint8_t code_bytes[] = {0xe4, 0x1b}, index_bytes[] = {0x10, 0x02}; /* 0 1 2 3, 3 2 1 0; 0 1, 2 0 */
+  const tni_quantized_levels l = {4, 2, value, 3, 4, steps, index_bytes, 1};
+  tni_quantized q = {.bits = 2, .zero_kind = TNI_ZERO_NONE, .N = 2, .K = 7, .block = 4, .scale_dtype = TN_DT_F32};
+  q.row_bytes = 1, q.blocks = 2, q.codes = code_bytes, q.scales = (const uint8_t *)parents, q.levels = &l;
+  tn_quant v;
+  uint8_t codes[8], index[4];
+  float scales[4], p[2], row[7];
+  tni_quantized_look(&q);
+  tni_quantized_view(&q, &v);
+  CU_ASSERT_TRUE(v.scheme == TN_QUANT_LEVELS && v.n_levels == 4 && v.vec == 2 && v.n_steps == 3 && v.group == 4);
+  CU_ASSERT_TRUE(v.levels == value && v.steps == steps && v.scale_dtype == TN_DT_F16);
+  CU_ASSERT_EQUAL(v.grid(&v, 0, 2, codes, scales, NULL), TN_OK);
+  CU_ASSERT_EQUAL(v.stepped(&v, 0, 2, index, p), TN_OK);
+  CU_ASSERT_EQUAL(memcmp(codes, (const uint8_t[]){0, 1, 2, 3, 3, 2, 1, 0}, 8), 0);
+  CU_ASSERT_EQUAL(memcmp(index, (const uint8_t[]){0, 1, 2, 0}, 4), 0);
+  CU_ASSERT_EQUAL(memcmp(scales, (const float[]){2, 1, 0.75f, 3}, sizeof scales), 0);
+  CU_ASSERT_EQUAL(memcmp(p, parents, sizeof p), 0);
+  tni_quantized_row(&q, 0, 0, 7, row);
+  CU_ASSERT_EQUAL(memcmp(row, (const float[]){-8, -2, -2, 4, 1, -2, 5}, sizeof row), 0);
+  tni_quantized_row(&q, 1, 3, 5, row);
+  CU_ASSERT_EQUAL(memcmp(row, (const float[]){-1.5f, -3}, 2 * sizeof *row), 0);
+  CU_ASSERT_EQUAL(tni_quantized_bytes(&q), 2 * (1 + 4 + 1));
+  CU_ASSERT_EQUAL(v.grid(&v, 0, 3, codes, NULL, NULL), TN_E_INVALID);
+  CU_ASSERT_EQUAL(v.stepped(&v, -1, 1, index, NULL), TN_E_INVALID);
+}
+
 typedef struct hash_case {
   const char *dim, *type, *value; /* of the input, the second node's operator, the name between them */
   float w;
@@ -112,5 +142,6 @@ void add_view_suite(void) {
   CU_pSuite s = CU_add_suite("view", NULL, NULL);
   CU_add_test(s, "structure", structure);
   CU_add_test(s, "weights", weights);
+  CU_add_test(s, "levels and steps", levels);
   CU_add_test(s, "hashes", hashes);
 }

@@ -28,12 +28,33 @@ bool tni_cm_keeps(const tn_weight *w) {
   return q && TN_HAS(q, tn_quant, levels) && q->flags & TN_QUANT_KEEP;
 }
 
+static uint32_t vec_of(const tn_quant *q) { return TN_HAS(q, tn_quant, vec) && q->vec ? q->vec : 1; }
+
+/* Codes for as many weights as g's and, where the format has levels of its own, those. */
+static bool has_levels(const tn_quant *q, const tn_grid *g) {
+  const uint32_t vec = g->vec ? g->vec : 1;
+  if (vec_of(q) != vec) return false;
+  return !g->levels ||
+         (q->n_levels == g->n_codes && !memcmp(q->levels, g->levels, sizeof *q->levels * vec * q->n_levels));
+}
+
+static bool has_steps(const tn_quant *q, const tn_grid *g) {
+  if (!TN_HAS(q, tn_quant, stepped) || !q->stepped || !q->steps || q->n_steps != g->n_steps) return false;
+  return memcmp(q->steps, g->steps, sizeof *q->steps * q->n_steps) == 0;
+}
+
 const tn_quant *tni_cm_given(const tn_weight *w, const tn_grid *g) {
-  if (!tni_cm_keeps(w) || !w->quant->grid || !w->quant->group) return NULL;
-  const tn_quant *q = w->quant;
+  return tni_cm_keeps(w) ? tni_cm_on_grid(w, g) : NULL;
+}
+
+const tn_quant *tni_cm_on_grid(const tn_weight *w, const tn_grid *g) {
+  const tn_quant *q = TN_HAS(w, tn_weight, quant) ? w->quant : NULL;
+  if (!q || !TN_HAS(q, tn_quant, levels) || !q->grid || !q->group) return NULL;
   const bool levels = g->kind == TN_GRID_LEVELS;
   if (q->scheme != (levels ? TN_QUANT_LEVELS : TN_QUANT_AFFINE)) return NULL;
   if (levels && (!q->levels || !q->n_levels || q->n_levels > g->n_codes)) return NULL;
+  if (levels && !has_levels(q, g)) return NULL;
+  if (g->n_steps && !has_steps(q, g)) return NULL;
   const bool row = q->group >= w->K;
   return row || (g->group && q->group == g->group) ? q : NULL;
 }
@@ -48,10 +69,11 @@ static size_t blocks_of(const tn_weight *w, const tn_quant *grid) {
   return ((size_t)w->K + grid->group - 1) / grid->group;
 }
 
-/* Room for the rows of one step. */
+/* Room for the rows of one step. Of a grid a row has scales and zeros, a parent, codes and an index of each block. */
 static size_t room_bytes(const tn_weight *w, const tn_quant *grid) {
   const size_t K = (size_t)w->K, n = (size_t)step_of(w->K); /* below 2^31 and 2^7 */
-  return grid ? n * (K + 2 * sizeof(float) * blocks_of(w, grid)) : n * K * sizeof(float);
+  if (!grid) return n * K * sizeof(float);
+  return n * (K + sizeof(float) + (2 * sizeof(float) + 1) * blocks_of(w, grid));
 }
 
 /* Rows [n0, n1), at most a step, into room. */
@@ -61,12 +83,18 @@ static tn_status read_rows(const tn_weight *w, const tn_quant *grid, int64_t n0,
   if (!grid) return w->rows(w, n0, n1, room);
   out->block = grid->group;
   out->blocks = (int64_t)blocks_of(w, grid);
-  float *scales = room, *zeros = scales + (n1 - n0) * out->blocks;
-  uint8_t *codes = (uint8_t *)(zeros + (n1 - n0) * out->blocks);
+  const int64_t n = n1 - n0, vec = grid->scheme == TN_QUANT_LEVELS ? vec_of(grid) : 1;
+  out->row_codes = (w->K + vec - 1) / vec;
+  float *scales = room, *zeros = scales + n * out->blocks, *parents = zeros + n * out->blocks;
+  uint8_t *codes = (uint8_t *)(parents + n), *index = codes + n * out->row_codes;
   out->codes = codes;
   out->scales = scales;
   out->zeros = zeros;
-  return grid->grid(grid, n0, n1, codes, scales, zeros);
+  const tn_status st = grid->grid(grid, n0, n1, codes, scales, zeros);
+  if (st != TN_OK || !TN_HAS(grid, tn_quant, stepped) || !grid->stepped) return st;
+  out->index = index;
+  out->parents = parents;
+  return grid->stepped(grid, n0, n1, index, parents);
 }
 
 tn_status tni_cm_source_blocks(const tn_host *host, const tn_weight *w, const tn_quant *grid, int64_t n0, int64_t n1,
@@ -124,6 +152,11 @@ static bool is_zero_point(const tn_grid *g, float z) {
   if (g->zero_kind == TN_ZERO_HALF) return z == g->zero;
   if (g->zero_kind == TN_ZERO_CODES) return z >= 0 && z < (float)g->n_codes && rintf(z) == z;
   return fabsf(z) <= 256;
+}
+
+bool tni_cm_source_parent(const tni_cm_source *s, const tn_grid *g, int64_t row, float *parent) {
+  *parent = s->parents[row] / g->scale_unit; /* a power of two */
+  return is_scale(g->scale_dtype, *parent) && (*parent >= 0 || g->flags & TN_GRID_SIGNED);
 }
 
 bool tni_cm_source_keep(const tni_cm_source *s, const tn_grid *g, int64_t row, int64_t k0, uint32_t n, uint8_t *codes,

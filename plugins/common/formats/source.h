@@ -8,13 +8,17 @@
 #include <stdbool.h>
 #include <tenon/plugin.h>
 
-/* Some rows, or (codes not NULL) their grid. w, codes: [rows][K]; scales and zeros: [rows][blocks]. */
+/* Some rows, or (codes not NULL) their grid. w: [rows][K]; codes: [rows][row_codes]; scales and zeros: [rows][blocks].
+ */
 typedef struct tni_cm_source {
   int64_t K;
   const float *w;
   const uint8_t *codes;
   const float *scales, *zeros;
   int64_t block, blocks; /* elements along K that share a scale; of a row */
+  int64_t row_codes;     /* codes of a row: K, or fewer where one gives several weights */
+  const uint8_t *index;  /* [rows][blocks] and [rows]: of scales that are steps (tn_quant.stepped); else NULL */
+  const float *parents;
 } tni_cm_source;
 
 /* The weight's own grid where it is affine, has at most `bits` bits and groups made of whole ones of `group`, or rows
@@ -25,8 +29,11 @@ const tn_quant *tni_cm_grid_of(const tn_weight *w, uint32_t bits, int64_t group)
 tn_status tni_cm_give_grid(tn_grid *out, const tn_grid *g);
 /* Whether the weight is to be packed code by code on a grid (TN_QUANT_KEEP). */
 bool tni_cm_keeps(const tn_weight *w);
-/* What is to be kept, where it has the kind, the number of codes and the groups of g; NULL where it does not. */
+/* What is to be kept, where it has the kind, the codes, levels, groups and steps of g; NULL where it does not. */
 const tn_quant *tni_cm_given(const tn_weight *w, const tn_grid *g);
+
+/* The same of a quant whether or not it is to be kept. */
+const tn_quant *tni_cm_on_grid(const tn_weight *w, const tn_grid *g);
 
 #define TNI_CM_SOURCE_ROWS 16 /* of a block */
 /* Rows [row, row + n) of the source, n at most 16, into a block. */
@@ -49,6 +56,8 @@ bool tni_cm_keep_codes(const tni_cm_source *s, int64_t row, int64_t k0, uint32_t
  * does not hold one of them. */
 bool tni_cm_source_keep(const tni_cm_source *s, const tn_grid *g, int64_t row, int64_t k0, uint32_t n, uint8_t *codes,
                         float *scale, float *zero);
+/* The parent of a row / g->scale_unit. False where g does not hold it. */
+bool tni_cm_source_parent(const tni_cm_source *s, const tn_grid *g, int64_t row, float *parent);
 /* The same elements as floats, n <= block - k0 % block. */
 void tni_cm_source_floats(const tni_cm_source *s, int64_t row, int64_t k0, uint32_t n, float *dst);
 

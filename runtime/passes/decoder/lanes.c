@@ -75,7 +75,7 @@ static bool find_weight(const tni_graph *g, tn_id v, product *p) {
   if (turn && (!tni_match_perm(turn, 2, perm) || perm[0] != 1)) return false;
   if (!is_held(g, p->weight, 2)) return false;
   const tni_tensor *t = g->values[p->weight]->tensor;
-  if (t->quantized && !t->data) return t->quantized->transposed == !p->by_rows;
+  if (t->quantized && !t->data) return !t->quantized->levels && t->quantized->transposed == !p->by_rows;
   return tni_dtype_bits(t->dtype) % 8 == 0 && tni_dtype_bits(t->dtype) > 0;
 }
 

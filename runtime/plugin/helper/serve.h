@@ -138,7 +138,7 @@ tn_status tni_srv_unmap(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
 
 /* serve_format.c */
 tn_status tni_srv_rows(const tn_weight *w, int64_t n0, int64_t n1, float *dst);
-tn_status tni_srv_grid(const tn_quant *q, int64_t n0, int64_t n1, uint8_t *codes, float *scales, float *zeros);
+extern const tni_weight_readers tni_srv_readers;
 bool tni_srv_get_blob(tni_srv *s, tni_rd *r, tni_srv_blob *out);
 tn_status tni_srv_size(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);
 tn_status tni_srv_numerics(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err);

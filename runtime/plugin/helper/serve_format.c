@@ -45,12 +45,25 @@ tn_status tni_srv_rows(const tn_weight *x, int64_t n0, int64_t n1, float *dst) {
   return TN_OK;
 }
 
-tn_status tni_srv_grid(const tn_quant *q, int64_t n0, int64_t n1, uint8_t *codes, float *scales, float *zeros) {
+/* What is wanted of some rows; NULL: not wanted. */
+typedef struct grid_parts {
+  float *scales, *zeros, *parents;
+  uint8_t *codes, *index;
+} grid_parts;
+
+static void copy_part(void *dst, int64_t at, const void *src, int64_t n, size_t each) {
+  if (dst) memcpy((char *)dst + (size_t)at * each, src, (size_t)n * each);
+}
+
+/* Scales, zeros and, of steps, parents; codes and, of steps, indices: as send_grid puts them. */
+static tn_status ask_grid(const tn_quant *q, int64_t n0, int64_t n1, const grid_parts *out) {
   const tn_weight *x = q->ctx;
   const uint32_t id = (uint32_t)(uintptr_t)x->ctx;
   if (n0 < 0 || n1 < n0 || n1 > x->N || !q->group) return TN_E_INVALID;
   const int64_t blocks = (x->K + q->group - 1) / q->group;
-  const uint64_t row = (uint64_t)x->K + (uint64_t)blocks * 2 * sizeof(float);
+  const int64_t row_codes = (x->K + q->vec - 1) / q->vec, steps = q->n_steps != 0;
+  const uint64_t floats = (uint64_t)(2 * blocks + steps),
+                 row = floats * sizeof(float) + (uint64_t)(row_codes + steps * blocks);
   const int64_t most = rows_at_once(row + 8);
   if (!most) return TN_E_LIMIT;
   for (int64_t n = n0; n < n1; n += most) {
@@ -58,16 +71,27 @@ tn_status tni_srv_grid(const tn_quant *q, int64_t n0, int64_t n1, uint8_t *codes
     const void *p;
     tn_status st = ask_rows(TNI_ISO_GRID, id, n, n + m, (uint64_t)m * row, &p);
     if (st != TN_OK) return st;
-    /* scales, zeros, codes */
     const float *f = p;
-    const uint8_t *c = (const uint8_t *)(f + 2 * m * blocks);
-    if (scales) memcpy(scales + (n - n0) * blocks, f, (size_t)(m * blocks) * sizeof *f);
-    if (zeros) memcpy(zeros + (n - n0) * blocks, f + m * blocks, (size_t)(m * blocks) * sizeof *f);
-    if (codes) memcpy(codes + (n - n0) * x->K, c, (size_t)(m * x->K));
+    const uint8_t *c = (const uint8_t *)(f + m * (int64_t)floats);
+    copy_part(out->scales, (n - n0) * blocks, f, m * blocks, sizeof *f);
+    copy_part(out->zeros, (n - n0) * blocks, f + m * blocks, m * blocks, sizeof *f);
+    copy_part(out->parents, n - n0, f + 2 * m * blocks, steps * m, sizeof *f);
+    copy_part(out->codes, (n - n0) * row_codes, c, m * row_codes, 1);
+    copy_part(out->index, (n - n0) * blocks, c + m * row_codes, steps * m * blocks, 1);
     tni_srv_answered(tni_srv_self());
   }
   return TN_OK;
 }
+
+static tn_status grid_of_host(const tn_quant *q, int64_t n0, int64_t n1, uint8_t *codes, float *scales, float *zeros) {
+  return ask_grid(q, n0, n1, &(grid_parts){.codes = codes, .scales = scales, .zeros = zeros});
+}
+
+static tn_status steps_of_host(const tn_quant *q, int64_t n0, int64_t n1, uint8_t *index, float *parents) {
+  return ask_grid(q, n0, n1, &(grid_parts){.index = index, .parents = parents});
+}
+
+const tni_weight_readers tni_srv_readers = {tni_srv_rows, grid_of_host, steps_of_host};
 
 static tn_status read_from_host(const tn_blob *b, uint64_t offset, uint64_t n, void *dst) {
   const tni_srv_blob *own = (const tni_srv_blob *)b->ctx;
@@ -166,7 +190,7 @@ tn_status tni_srv_pack_begin(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) 
   const uint32_t weight = tni_r_u32(r);
   params *p = TNI_NEW(a, params);
   if (p) *p = read_params(r);
-  tn_weight *x = tni_weight_get(r, a, weight, tni_srv_rows, tni_srv_grid);
+  tn_weight *x = tni_weight_get(r, a, weight, &tni_srv_readers);
   tn_pack_size size = {.bytes = 0};
   tn_status st = !r->bad && k->f && p && x ? TN_OK : TN_E_INVALID;
   if (st == TN_OK) st = k->f->size(k->f, x->N, x->K, p->v, p->n, &size);

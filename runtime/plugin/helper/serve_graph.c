@@ -40,7 +40,7 @@ tn_status tni_srv_graph_in(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
   if (there || r->at == r->n) return TN_OK;
   drop_unused(s);
   tni_srv_graph *g = calloc(1, sizeof *g);
-  tn_status st = g ? tni_wgraph_get(r, tni_srv_rows, tni_srv_grid, &g->copy) : TN_E_NO_MEMORY;
+  tn_status st = g ? tni_wgraph_get(r, &tni_srv_readers, &g->copy) : TN_E_NO_MEMORY;
   if (st != TN_OK) {
     if (g) tni_wgraph_finish(&g->copy);
     free(g);

@@ -19,14 +19,19 @@ static tn_status send_rows(tni_conn *c, const tn_weight *w, int64_t n0, int64_t 
   return w->rows(w, n0, n1, (float *)(void *)c->window);
 }
 
-/* Scales, zeros and codes, one after the other. */
+/* Scales, zeros and codes, one after the other; of steps parents follow the zeros, and indices the codes. */
 static tn_status send_grid(tni_conn *c, const tn_weight *w, int64_t n0, int64_t n1) {
   const tn_quant *q = w ? w->quant : NULL;
   if (!q || !q->group || n0 < 0 || n1 < n0 || n1 > w->N || w->K < 0) return TN_E_INVALID;
   const int64_t blocks = (w->K + q->group - 1) / q->group, n = n1 - n0;
-  if (!fits_frame(n, (uint64_t)w->K + (uint64_t)blocks * 2 * sizeof(float))) return TN_E_INVALID;
+  const bool stepped = TN_HAS(q, tn_quant, stepped) && q->stepped;
+  const int64_t vec = TN_HAS(q, tn_quant, vec) && q->vec ? q->vec : 1, row_codes = (w->K + vec - 1) / vec;
+  const uint64_t floats = 2 * (uint64_t)blocks + stepped;
+  if (!fits_frame(n, floats * sizeof(float) + (uint64_t)(row_codes + (stepped ? blocks : 0)))) return TN_E_INVALID;
   float *f = (float *)(void *)c->window;
-  return q->grid(q, n0, n1, (uint8_t *)(f + 2 * n * blocks), f, f + n * blocks);
+  uint8_t *codes = (uint8_t *)(f + n * (int64_t)floats);
+  const tn_status st = q->grid(q, n0, n1, codes, f, f + n * blocks);
+  return st == TN_OK && stepped ? q->stepped(q, n0, n1, codes + n * row_codes, f + 2 * n * blocks) : st;
 }
 
 static tn_status read_blob(tni_conn *c, const tn_blob *b, int64_t offset, int64_t n) {

@@ -44,6 +44,8 @@ static const tn_stats *get_stats(tni_rd *r, tni_arena *a) {
   return s;
 }
 
+enum { MOST_VEC = 16 };
+
 void tni_weight_put(tni_wire *w, const tn_weight *x) {
   const tn_quant *q = TN_HAS(x, tn_weight, quant) ? x->quant : NULL;
   tni_w_i64(w, x->N);
@@ -57,21 +59,23 @@ void tni_weight_put(tni_wire *w, const tn_weight *x) {
     const bool more = TN_HAS(q, tn_quant, levels);
     tni_w_bytes(w, v, sizeof v);
     tni_w_u32(w, more ? q->flags : 0);
-    tni_w_array(w, more ? q->levels : NULL, more && q->levels ? q->n_levels : 0, sizeof *q->levels);
+    const bool tables = TN_HAS(q, tn_quant, stepped);
+    const uint32_t vec = tables && q->vec ? q->vec : 1;
+    tni_w_u32(w, vec);
+    tni_w_array(w, more ? q->levels : NULL, more && q->levels ? q->n_levels * vec : 0, sizeof *q->levels);
+    tni_w_array(w, tables ? q->steps : NULL, tables && q->stepped ? q->n_steps : 0, sizeof *q->steps);
   }
   put_stats(w, x->x);
 }
 
-tn_weight *tni_weight_get(tni_rd *r, tni_arena *a, uint32_t id,
-                          tn_status (*rows)(const tn_weight *, int64_t, int64_t, float *),
-                          tn_status (*grid)(const tn_quant *, int64_t, int64_t, uint8_t *, float *, float *)) {
+tn_weight *tni_weight_get(tni_rd *r, tni_arena *a, uint32_t id, const tni_weight_readers *readers) {
   tn_weight *x = TNI_NEW(a, tn_weight);
   tn_quant *q = TNI_NEW(a, tn_quant);
   if (!x || !q) {
     r->bad = true;
     return NULL;
   }
-  *x = (tn_weight){.h = TN_HDR(tn_weight), .ctx = (void *)(uintptr_t)id, .rows = rows};
+  *x = (tn_weight){.h = TN_HDR(tn_weight), .ctx = (void *)(uintptr_t)id, .rows = readers->rows};
   x->N = tni_r_i64(r);
   x->K = tni_r_i64(r);
   x->dtype = tni_r_u32(r);
@@ -79,14 +83,20 @@ tn_weight *tni_weight_get(tni_rd *r, tni_arena *a, uint32_t id,
   const void *hash = tni_r_bytes(r, sizeof x->hash);
   if (hash) memcpy(x->hash, hash, sizeof x->hash);
   if (tni_r_u32(r)) {
-    *q = (tn_quant){.h = TN_HDR(tn_quant), .ctx = x, .grid = grid};
+    *q = (tn_quant){.h = TN_HDR(tn_quant), .ctx = x, .grid = readers->grid};
     q->bits = tni_r_u32(r);
     q->group = tni_r_u32(r);
     q->scheme = tni_r_u32(r);
     q->scale_dtype = tni_r_u32(r);
     q->zero_kind = tni_r_u32(r);
     q->flags = tni_r_u32(r);
-    q->levels = tni_r_array(r, a, &q->n_levels, sizeof *q->levels, 256);
+    q->vec = tni_r_u32(r);
+    if (!q->vec || q->vec > MOST_VEC) r->bad = true, q->vec = 1;
+    q->levels = tni_r_array(r, a, &q->n_levels, sizeof *q->levels, 256 * q->vec);
+    if (q->n_levels % q->vec) r->bad = true;
+    q->n_levels /= q->vec;
+    q->steps = tni_r_array(r, a, &q->n_steps, sizeof *q->steps, 256);
+    if (q->n_steps) q->stepped = readers->stepped;
     x->quant = q;
   }
   x->x = get_stats(r, a);
@@ -240,12 +250,7 @@ static const tn_node *get_node(tni_rd *r, tni_arena *a) {
   return list && attr ? n : NULL;
 }
 
-typedef struct readers {
-  tn_status (*rows)(const tn_weight *, int64_t, int64_t, float *);
-  tn_status (*grid)(const tn_quant *, int64_t, int64_t, uint8_t *, float *, float *);
-} readers;
-
-static const tn_value *get_value(tni_rd *r, tni_arena *a, uint32_t id, const readers *f) {
+static const tn_value *get_value(tni_rd *r, tni_arena *a, uint32_t id, const tni_weight_readers *f) {
   tn_value *v = TNI_NEW(a, tn_value);
   if (!v) return NULL;
   v->h = (tn_hdr)TN_HDR(tn_value);
@@ -257,7 +262,7 @@ static const tn_value *get_value(tni_rd *r, tni_arena *a, uint32_t id, const rea
   v->origin = tni_r_u32(r);
   v->name = tni_r_str(r, a, TNI_ISO_MAX_TEXT);
   if (tni_r_u32(r)) v->state = get_bytes(r, a, 1, sizeof *v->state);
-  if (tni_r_u32(r)) v->data = tni_weight_get(r, a, id | TNI_ISO_VALUE, f->rows, f->grid);
+  if (tni_r_u32(r)) v->data = tni_weight_get(r, a, id | TNI_ISO_VALUE, f);
   v->stats = get_stats(r, a);
   return v;
 }
@@ -273,7 +278,7 @@ static const tn_symbol *get_symbol(tni_rd *r, tni_arena *a) {
   return s;
 }
 
-static tn_status get_tables(tni_rd *r, const readers *f, tni_wgraph_copy *c) {
+static tn_status get_tables(tni_rd *r, const tni_weight_readers *f, tni_wgraph_copy *c) {
   tni_arena *a = c->arena;
   tn_graph *g = &c->g;
   g->n_symbols = tni_r_count(r, 24, TNI_ISO_MAX_OBJECTS);
@@ -294,9 +299,7 @@ static tn_status get_tables(tni_rd *r, const readers *f, tni_wgraph_copy *c) {
   return symbols && values && nodes ? TN_OK : TN_E_NO_MEMORY;
 }
 
-tn_status tni_wgraph_get(tni_rd *r, tn_status (*rows)(const tn_weight *, int64_t, int64_t, float *),
-                         tn_status (*grid)(const tn_quant *, int64_t, int64_t, uint8_t *, float *, float *),
-                         tni_wgraph_copy *c) {
+tn_status tni_wgraph_get(tni_rd *r, const tni_weight_readers *readers, tni_wgraph_copy *c) {
   *c = (tni_wgraph_copy){.arena = tni_arena_create()};
   tn_graph_ctx *ctx = c->arena ? TNI_NEW(c->arena, tn_graph_ctx) : NULL;
   if (!ctx) return TN_E_NO_MEMORY;
@@ -306,8 +309,7 @@ tn_status tni_wgraph_get(tni_rd *r, tn_status (*rows)(const tn_weight *, int64_t
   if (!(c->exprs = ctx->exprs = tni_exprs_read(r))) return TN_E_CORRUPT;
   ctx->padded = tni_r_u32(r);
   ctx->step = tni_r_u32(r);
-  const readers f = {rows, grid};
-  tn_status st = get_tables(r, &f, c);
+  tn_status st = get_tables(r, readers, c);
   return st == TN_OK && !tni_rd_whole(r) ? TN_E_CORRUPT : st;
 }
 

@@ -19,17 +19,19 @@ typedef struct tni_wgraph_copy {
   struct tni_exprs *exprs;
 } tni_wgraph_copy;
 
-/* rows and grid of constants: what asks the host. *out is to be finished also on failure. */
-TN_MUST_CHECK tn_status tni_wgraph_get(tni_rd *r, tn_status (*rows)(const tn_weight *, int64_t, int64_t, float *),
-                                       tn_status (*grid)(const tn_quant *, int64_t, int64_t, uint8_t *, float *,
-                                                         float *),
-                                       tni_wgraph_copy *out);
+/* What asks the host for the content of constants: tn_weight.rows, tn_quant.grid and stepped. */
+typedef struct tni_weight_readers {
+  tn_status (*rows)(const tn_weight *, int64_t, int64_t, float *);
+  tn_status (*grid)(const tn_quant *, int64_t, int64_t, uint8_t *, float *, float *);
+  tn_status (*stepped)(const tn_quant *, int64_t, int64_t, uint8_t *, float *);
+} tni_weight_readers;
+
+/* *out is to be finished also on failure. */
+TN_MUST_CHECK tn_status tni_wgraph_get(tni_rd *r, const tni_weight_readers *readers, tni_wgraph_copy *out);
 void tni_wgraph_finish(tni_wgraph_copy *c);
 
 /* Of a weight what is not its content; ctx of the copy is (void *)id. */
 void tni_weight_put(tni_wire *w, const tn_weight *x);
-tn_weight *tni_weight_get(tni_rd *r, tni_arena *a, uint32_t id,
-                          tn_status (*rows)(const tn_weight *, int64_t, int64_t, float *),
-                          tn_status (*grid)(const tn_quant *, int64_t, int64_t, uint8_t *, float *, float *));
+tn_weight *tni_weight_get(tni_rd *r, tni_arena *a, uint32_t id, const tni_weight_readers *readers);
 
 #endif
