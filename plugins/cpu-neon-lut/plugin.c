@@ -15,8 +15,9 @@ enum { NEON = TNI_CPU_NEON, DOTPROD = NEON | TNI_CPU_DOTPROD, I8MM = DOTPROD | T
 static const tni_clt_isa neon_isas[] = {
     {"auto", I8MM}, {"scalar", 0}, {"neon", NEON}, {"dotprod", DOTPROD}, {"i8mm", I8MM}};
 
-static const tni_clt_format *const neon_formats[] = {&tni_clt_w4g,   &tni_clt_lut1p, &tni_clt_lut2p,
-                                                     &tni_clt_lut3p, &tni_clt_lut4p, &tni_clt_luttp};
+static const tni_clt_format *const neon_formats[] = {
+    &tni_clt_w4g,   &tni_clt_lut1p,   &tni_clt_lut2p,   &tni_clt_lut3p,   &tni_clt_lut4p,
+    &tni_clt_luttp, &tni_clt_levs[0], &tni_clt_levs[1], &tni_clt_levs[2], &tni_clt_levs[3]};
 
 static const tni_clt_backend neon_backend = {.name = "cpu-neon-lut",
                                              .version = "0.1.0",
@@ -27,7 +28,7 @@ static const tni_clt_backend neon_backend = {.name = "cpu-neon-lut",
                                              .needed = NEON,
                                              .kernels = KERNELS,
                                              .formats = neon_formats,
-                                             .format_choices = "auto|w4g|lut1|lut2|lut3|lut4|lutt",
+                                             .format_choices = "auto|w4g|lut1|lut2|lut3|lut4|lutt|lev4|lev4s|lev3|lev2",
                                              .n_formats = sizeof neon_formats / sizeof *neon_formats};
 
 static tn_status neon_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {

@@ -245,6 +245,8 @@ const tni_clt_kernel *quant_of(uint32_t group, uint32_t features) {
 static const tni_clt_format *format_of(uint32_t id) {
   for (size_t i = 0; i < TNI_CLT_GRIDS; i++)
     if (tni_clt_grids[i].id == id) return &tni_clt_grids[i];
+  for (size_t i = 0; i < TNI_CLT_LEVS; i++)
+    if (tni_clt_levs[i].id == id) return &tni_clt_levs[i];
 #if defined(__aarch64__)
   static const tni_clt_format *const all[] = {&tni_clt_w4g,   &tni_clt_lut1p, &tni_clt_lut2p,
                                               &tni_clt_lut3p, &tni_clt_lut4p, &tni_clt_luttp};

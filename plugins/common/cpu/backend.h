@@ -55,7 +55,7 @@ typedef struct tni_clt_settings {
   uint32_t features; /* TNI_CPU_* that kernels may use: what the CPU has, cut by `isa`; TNI_CLT_AVERAGES */
 } tni_clt_settings;
 
-enum { TNI_CLT_MAX_OPTIONS = 7, TNI_CLT_MAX_FORMATS = 20, TNI_CLT_MAX_AVERAGED = 5 };
+enum { TNI_CLT_MAX_OPTIONS = 7, TNI_CLT_MAX_FORMATS = 24, TNI_CLT_MAX_AVERAGED = 5 };
 /* A format whose numerics hang on an option. */
 typedef struct tni_clt_averaged {
   tn_format pub; /* first */

@@ -7,6 +7,7 @@
 _Static_assert(TNI_LUT_ROWS == TNI_CLT_ROWS && TNI_LUT_MAX_DIM == TNI_CLT_MAX_DIM, "lut too");
 _Static_assert((int)TNI_DOT_ROWS == (int)TNI_CLT_ROWS && TNI_DOT_MAX_DIM == TNI_CLT_MAX_DIM, "dot too");
 _Static_assert((int)TNI_GRID_ROWS == (int)TNI_CLT_ROWS && TNI_GRID_MAX_DIM == TNI_CLT_MAX_DIM, "grids too");
+_Static_assert((int)TNI_LEV_ROWS == (int)TNI_CLT_ROWS && TNI_LEV_MAX_DIM == TNI_CLT_MAX_DIM, "levels too");
 _Static_assert(TNI_W4G_ROWS == TNI_CLT_ROWS && TNI_W4G_MAX_DIM == TNI_CLT_MAX_DIM, "w4g is one of the family");
 
 /* Of the geometry g of a format's own, whose fields have the same names. */
@@ -72,6 +73,22 @@ DOT(tern20, TERN20);
 DOT(tern17, TERN17);
 DOT(pal16, PAL16);
 #undef DOT
+
+static tn_status lev_geometry(const tni_clt_format *f, int64_t N, int64_t K, const int64_t *params,
+                              tni_clt_geometry *out) {
+  const tni_lev_kind *kind = tni_lev_kind_of(f->format);
+  tni_lev_geometry g;
+  (void)params;
+  const tn_status st = tni_lev_geometry_of(kind, N, K, &g);
+  if (st == TN_OK) *out = FROM(g, kind->block, g.blocks);
+  return st;
+}
+
+#define LEV(name, ID) \
+  { .option = name, .format = &tni_lev_formats[TNI_##ID], .id = TNI_CLT_##ID, .geometry = lev_geometry }
+const tni_clt_format tni_clt_levs[TNI_CLT_LEVS] = {LEV("lev4", LEV4), LEV("lev4s", LEV4S), LEV("lev3", LEV3),
+                                                   LEV("lev2", LEV2)};
+#undef LEV
 
 static tn_status grid_geometry(const tni_clt_format *f, int64_t N, int64_t K, const int64_t *params,
                                tni_clt_geometry *out) {

@@ -2,6 +2,7 @@
 #include "plugins/common/cpu/keep.h"
 
 #include "plugins/common/formats/formats.h"
+#include "plugins/common/formats/source.h"
 
 /* The longest group of ours that whole ones of theirs are made of; 0: none. One group for a row is made of any. */
 static uint32_t group_of_ours(int64_t group, int64_t K) {
@@ -11,11 +12,24 @@ static uint32_t group_of_ours(int64_t group, int64_t K) {
   return 0;
 }
 
+/* A grid of levels that one of the backend's formats has as its own. */
+static const tni_clt_format *levels_format(const tni_clt_backend *b, const tn_weight *w) {
+  for (uint32_t i = 0; i < b->n_formats; i++) {
+    const tn_format *f = b->formats[i]->format;
+    tn_grid g = {.h = TN_HDR(tn_grid)};
+    if (!tni_lev_kind_of(f) || f->grid(f, NULL, 0, &g) != TN_OK || !tni_cm_on_grid(w, &g)) continue;
+    return b->formats[i];
+  }
+  return NULL;
+}
+
 tni_clt_grid tni_clt_grid_of(const tni_clt_device *d, const tn_weight *w, int64_t K) {
   static const uint32_t zero_bits[] = {0, 0, 8, 32};
   const tn_quant *q = w && TN_HAS(w, tn_weight, quant) ? w->quant : NULL;
   tni_clt_grid g = {.bits = 0};
-  if (!d->set.keep || !q || !TN_HAS(q, tn_quant, zero_kind) || !q->grid || q->scheme != TN_QUANT_AFFINE) return g;
+  if (!d->set.keep || !q || !TN_HAS(q, tn_quant, zero_kind) || !q->grid) return g;
+  if (q->scheme == TN_QUANT_LEVELS && (g.levels = levels_format(d->backend, w)) != NULL) g.bits = q->bits;
+  if (q->scheme != TN_QUANT_AFFINE) return g;
   if (q->zero_kind == TN_ZERO_UNKNOWN || q->zero_kind > TN_ZERO_VALUES || q->bits < 1 || q->bits > 8) return g;
   const uint32_t ours = group_of_ours(q->group, K);
   if (!ours) return g;
@@ -27,7 +41,7 @@ tni_clt_grid tni_clt_grid_of(const tni_clt_device *d, const tn_weight *w, int64_
 }
 
 bool tni_clt_grid_join(tni_clt_grid *a, const tni_clt_grid *b) {
-  if (a->bits != b->bits || a->group != b->group || a->ours != b->ours) return false;
+  if (a->bits != b->bits || a->group != b->group || a->ours != b->ours || a->levels != b->levels) return false;
   if (b->scale_bits > a->scale_bits) a->scale_bits = b->scale_bits;
   if (b->zero_bits > a->zero_bits) a->zero_bits = b->zero_bits;
   return true;
@@ -55,6 +69,8 @@ tni_clt_packing tni_clt_packing_of(const tni_clt_device *d, const tni_clt_grid *
   tni_clt_packing p = {.f = d->set.format};
   if (!g->bits) {
     for (uint32_t i = 0; i < TNI_CLT_MAX_PARAMS; i++) p.params[i] = d->set.params[i];
+  } else if (g->levels) {
+    p.f = g->levels;
   } else if ((p.f = plain_format(d->backend, g)) != NULL) {
     p.params[0] = g->ours == 128 ? 128 : 32;
   } else {

@@ -17,6 +17,7 @@ typedef struct tni_clt_grid {
   uint32_t bits, group; /* of the model */
   uint32_t ours;        /* the group that it is packed with */
   uint32_t scale_bits, zero_bits;
+  const tni_clt_format *levels; /* the format whose levels and steps these are; NULL: an affine grid */
 } tni_clt_grid;
 
 /* How a blob is packed. */

@@ -11,6 +11,7 @@
 #include "plugins/common/formats/f16.h"
 #include "plugins/common/formats/grid.h"
 #include "plugins/common/formats/int8.h"
+#include "plugins/common/formats/lev.h"
 #include "plugins/common/formats/lut.h"
 #include "plugins/common/formats/w4g.h"
 

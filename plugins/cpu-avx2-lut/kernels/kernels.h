@@ -95,14 +95,31 @@ DECLARE_DOT(pal16, 4x16)
   DECLARE_GEMV(q8g##group##_grid##bits, avx512vnni_prefetch) \
   DECLARE_GEMM(q8g##group##_grid##bits, 12x16, avx512vnni)
 TNI_CLT_EACH_GRID(DECLARE_GRID)
-#define TNI_X86_GRID_PAIRS(F)                                                                                     \
-  F(32, 2, 6x32)                                                                                                  \
-  F(64, 2, 12x32) F(128, 2, 12x32) F(32, 4, 6x32) F(64, 4, 12x32) F(128, 4, 12x32) F(32, 8, 6x32) F(64, 8, 12x32) \
-      F(128, 8, 12x32)
+#define TNI_X86_GRID_PAIRS(F) \
+  F(32, 2, 6x32)              \
+  F(64, 2, 12x32)             \
+  F(128, 2, 12x32) F(32, 4, 6x32) F(64, 4, 12x32) F(128, 4, 12x32) F(32, 8, 6x32) F(64, 8, 12x32) F(128, 8, 12x32)
 #define DECLARE_PAIR(group, bits, tile) DECLARE_GEMM2(q8g##group##_grid##bits, tile, avx512vnni)
 TNI_X86_GRID_PAIRS(DECLARE_PAIR)
 #undef DECLARE_PAIR
 #undef DECLARE_GRID
+
+/* Formats of plugins/common/formats/lev.h. */
+#define DECLARE_LEV(id, ID, group)                     \
+  DECLARE_GEMV(q8g##group##_##id, avx2)                \
+  DECLARE_GEMV(q8g##group##_##id, avx2_prefetch)       \
+  DECLARE_GEMM(q8g##group##_##id, 4x16, avx2)          \
+  DECLARE_GEMV(q8g##group##_##id, avxvnni)             \
+  DECLARE_GEMV(q8g##group##_##id, avxvnni_prefetch)    \
+  DECLARE_GEMM(q8g##group##_##id, 6x16, avxvnni)       \
+  DECLARE_GEMV(q8g##group##_##id, avx512vnni)          \
+  DECLARE_GEMV(q8g##group##_##id, avx512vnni_prefetch) \
+  DECLARE_GEMM(q8g##group##_##id, 12x16, avx512vnni)
+TNI_CLT_EACH_LEV(DECLARE_LEV)
+DECLARE_GEMM2(q8g32_lev4, 6x32, avx512vnni)
+DECLARE_GEMM2(q8g32_lev3, 6x32, avx512vnni)
+DECLARE_GEMM2(q8g32_lev2, 6x32, avx512vnni)
+#undef DECLARE_LEV
 void tni_x86_quant_q8g16n_f32_1x16_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_x86_quant_q8g64n_f32_1x64_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 #undef DECLARE_GEMV

@@ -61,6 +61,18 @@
   GRID(GEMV, TNI_CLT_GRID##bits, group, AVX512 | TNI_CPU_PREFETCH, 0,                                  \
        gemv_f32_q8g##group##_grid##bits##_1x16_avx512vnni_prefetch)                                    \
   GRID(GEMM, TNI_CLT_GRID##bits, group, AVX512, 0, gemm_f32_q8g##group##_grid##bits##_12x16_avx512vnni)
+#define LEVS(id, ID, group)                                                                                            \
+  GRID(QUANT, TNI_CLT_##ID, group, AVX2, 0, quant_q8g##group##n_f32_1x##group##_avx2)                                  \
+  GRID(GEMV, TNI_CLT_##ID, group, AVX2, 0, gemv_f32_q8g##group##_##id##_1x16_avx2)                                     \
+  GRID(GEMV, TNI_CLT_##ID, group, AVX2 | TNI_CPU_PREFETCH, 0, gemv_f32_q8g##group##_##id##_1x16_avx2_prefetch)         \
+  GRID(GEMM, TNI_CLT_##ID, group, AVX2, 0, gemm_f32_q8g##group##_##id##_4x16_avx2)                                     \
+  GRID(GEMV, TNI_CLT_##ID, group, AVXVNNI, 0, gemv_f32_q8g##group##_##id##_1x16_avxvnni)                               \
+  GRID(GEMV, TNI_CLT_##ID, group, AVXVNNI | TNI_CPU_PREFETCH, 0, gemv_f32_q8g##group##_##id##_1x16_avxvnni_prefetch)   \
+  GRID(GEMM, TNI_CLT_##ID, group, AVXVNNI, 0, gemm_f32_q8g##group##_##id##_6x16_avxvnni)                               \
+  GRID(GEMV, TNI_CLT_##ID, group, AVX512, 0, gemv_f32_q8g##group##_##id##_1x16_avx512vnni)                             \
+  GRID(GEMV, TNI_CLT_##ID, group, AVX512 | TNI_CPU_PREFETCH, 0, gemv_f32_q8g##group##_##id##_1x16_avx512vnni_prefetch) \
+  GRID(GEMM, TNI_CLT_##ID, group, AVX512, 0, gemm_f32_q8g##group##_##id##_12x16_avx512vnni)
+#define LEV_PAIRS(ID, id) GRID(GEMM2, TNI_CLT_##ID, 32, AVX512, 6, gemm2_f32_q8g32_##id##_6x32_avx512vnni)
 #define PAIRS(group, bits, tile) \
   GRID(GEMM2, TNI_CLT_GRID##bits, group, AVX512, 12, gemm2_f32_q8g##group##_grid##bits##_##tile##_avx512vnni)
 
@@ -118,7 +130,8 @@ static const tni_clt_kernel avx2_rows[] = {
     AMX(GEMM2, 32, gemm2_f32_q8g32_w4g32_16x32_amx),
     AMX(GEMM2, 128, gemm2_f32_q8g128_w4g128_16x32_amx),
     TNI_CLT_SCALAR_GRID_ROWS TNI_CLT_EACH_GRID(GRIDS) TNI_X86_GRID_PAIRS(PAIRS)
-        ANY(MATMUL, matmul_f32_f32_f32_6x16_avx2),
+        TNI_CLT_SCALAR_LEV_ROWS TNI_CLT_EACH_LEV(LEVS) LEV_PAIRS(LEV4, lev4) LEV_PAIRS(LEV3, lev3) LEV_PAIRS(LEV2, lev2)
+            ANY(MATMUL, matmul_f32_f32_f32_6x16_avx2),
     ANY(BYTES, bytes_s32_u8_s8_2x16_avx2),
     TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, AVXVNNI, 0, 0, tni_x86_, bytes_s32_u8_s8_2x32_avxvnni),
     TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, AVX512, 0, 0, tni_x86_, bytes_s32_u8_s8_12x32_avx512vnni),
@@ -127,6 +140,8 @@ static const tni_clt_kernel avx2_rows[] = {
     TNI_CLT_ROW(TNI_CLT_CHAIN, TNI_CLT_ANY, 0, AVX512, 0, 0, tni_x86_, chain_f32_1x16_avx512vnni),
 };
 #undef PAIRS
+#undef LEV_PAIRS
+#undef LEVS
 #undef GRIDS
 #undef GRID
 #undef DOTS

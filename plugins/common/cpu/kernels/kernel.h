@@ -97,8 +97,8 @@ typedef struct tni_clt_matmul {
 typedef void (*tni_clt_matmul_fn)(const tni_clt_matmul *m);
 
 /* Sums of bytes: acc[rows][32] = rows of a (uint8, lda apart) times two row blocks of int8 codes (formats/int8.h),
- * `quads` times four of k; modulo 2^32. quads is a multiple of 16; the two blocks may be one. next, or NULL: what will be
- * read after this call; kernels of many rows may ask for it meanwhile, and read nothing of it. */
+ * `quads` times four of k; modulo 2^32. quads is a multiple of 16; the two blocks may be one. next, or NULL: what will
+ * be read after this call; kernels of many rows may ask for it meanwhile, and read nothing of it. */
 typedef struct tni_clt_next {
   const uint8_t *p;
   size_t bytes;
@@ -138,7 +138,11 @@ enum {
   TNI_CLT_PAL16 = 13,
   TNI_CLT_GRID2 = 14,
   TNI_CLT_GRID4 = 15,
-  TNI_CLT_GRID8 = 16
+  TNI_CLT_GRID8 = 16,
+  TNI_CLT_LEV4 = 17,
+  TNI_CLT_LEV4S = 18,
+  TNI_CLT_LEV3 = 19,
+  TNI_CLT_LEV2 = 20
 };
 
 /* Beside TNI_CPU_* in features: rows that add table entries by averages (plugins/common/formats/lut.h), for who asks

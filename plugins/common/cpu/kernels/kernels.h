@@ -6,10 +6,11 @@
 #ifndef TENON_COMMON_CPU_KERNELS_KERNELS_H
 #define TENON_COMMON_CPU_KERNELS_KERNELS_H
 
-#include "plugins/common/cpu/kernels/dot_kernels.h"
 #include "plugins/common/cpu/kernels/cpu_features.h"
+#include "plugins/common/cpu/kernels/dot_kernels.h"
 #include "plugins/common/cpu/kernels/grid_kernels.h"
 #include "plugins/common/cpu/kernels/kernel.h"
+#include "plugins/common/cpu/kernels/lev_kernels.h"
 #include "plugins/common/cpu/kernels/lut_kernels.h"
 
 #endif
