@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/quant/internal.h"
+
+/* h becomes h / mean diagonal + damp I, I alone where the text says nothing. */
+static tn_status damp_moments(float *h, int64_t K, float damp, tn_error *err) {
+  double trace = 0;
+  for (int64_t k = 0; k < K; k++) {
+    trace += (double)h[k * K + k];
+    if (h[k * K + k] < 0) return tni_fail(err, TN_E_INVALID, NULL, "a second moment below 0");
+  }
+  if (!isfinite(trace)) return tni_fail(err, TN_E_INVALID, NULL, "second moments are not finite");
+  const float inverse = trace > 0 ? (float)((double)K / trace) : 0;
+  for (int64_t i = 0; i < K * K; i++) h[i] *= inverse;
+  for (int64_t k = 0; k < K; k++) h[k * K + k] += trace > 0 ? damp : 1;
+  return TN_OK;
+}
+
+static bool all_finite(const float *w, int64_t n) {
+  float sum = 0; /* NaN once one of them is not finite */
+  for (int64_t i = 0; i < n; i++) sum += w[i] * 0.f;
+  return sum == 0;
+}
+
+/* First scales, from W and the diagonal: a row's parent, and what is not refitted later. */
+static void first_fits(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const tni_quant_rows *s = arg;
+  const tni_quant_grid *g = s->task->grid;
+  const int64_t K = s->task->K;
+  (void)worker;
+  for (int64_t r = s->r0 + begin; r < s->r0 + end; r++) {
+    float parent = -1, largest = 0;
+    for (int pass = g->steps ? 0 : 1; pass < 2; pass++) {
+      for (int64_t k = 0; k < K; k += s->group) {
+        const int64_t n = K - k < s->group ? K - k : s->group;
+        const tni_quant_fit f = tni_quant_fit_group(g, parent, s->task->w + r * K + k, s->weights + k, n);
+        largest = fmaxf(largest, fabsf(f.scale));
+        if (pass) tni_quant_fit_put(s, r, k, &f);
+      }
+      if (!pass) s->out->parents[r] = parent = tni_quant_parent(g, largest);
+      if (!pass && s->refit) break; /* GPTQ fits the steps */
+    }
+  }
+}
+
+static tn_status solve_rows(tni_quant_rows *s) {
+  if (!s->refit || s->task->grid->steps) s->run->parallel_for(s->run, s->r1 - s->r0, 4, first_fits, s);
+  tn_status st = tni_quant_gptq(s);
+  return st == TN_OK && !s->task->round ? tni_quant_descend(s) : st;
+}
+
+/* Without feedback: U is diagonal, and no earlier column owes anything. */
+static void diagonal(float *u, const float *h, int64_t K) {
+  memset(u, 0, (size_t)(K * K) * sizeof *u);
+  for (int64_t k = 0; k < K; k++) u[k * K + k] = 1 / sqrtf(h[k * K + k]);
+}
+
+static tn_status prepare(tni_quant_rows *s, tn_error *err) {
+  const tni_quant_task *t = s->task;
+  const int64_t K = t->K;
+  const uint32_t group = t->grid->grid.group;
+  s->group = group && group < K ? group : (K + t->grid->vec - 1) / t->grid->vec * t->grid->vec;
+  s->groups = (K + s->group - 1) / s->group;
+  s->refit = s->group <= TNI_QUANT_REFIT;
+  const int64_t unit = s->refit ? s->group : t->grid->vec;
+  s->block = unit * (unit < TNI_QUANT_BLOCK ? TNI_QUANT_BLOCK / unit : 1);
+  tn_status st = damp_moments(t->h, K, t->damp, err);
+  if (st) return st;
+  float *u = (float *)(uintptr_t)s->u;
+  if (t->round) {
+    diagonal(u, t->h, K);
+  } else {
+    memcpy(u, t->h, (size_t)(K * K) * sizeof *u);
+    if ((st = tni_quant_factor(u, K, s->scratch, s->run, err))) return st;
+  }
+  for (int64_t k = 0; k < K; k++) {
+    s->weights[k] = t->h[k * K + k];
+    s->pivots[k] = 1 / (u[k * K + k] * u[k * K + k]);
+  }
+  return TN_OK;
+}
+
+static tn_status check_task(const tni_quant_task *t, const tni_quant_codes *out, tn_error *err) {
+  const bool affine = !t->grid->levels;
+  if (t->N < 1 || t->K < 1 || !(t->damp > 0) || affine != (out->zeros != NULL) ||
+      (t->grid->steps != NULL) != (out->steps && out->parents))
+    return tni_fail(err, TN_E_INTERNAL, NULL, "a solver's task that is not whole");
+  if (!all_finite(t->w, t->N * t->K)) return tni_fail(err, TN_E_INVALID, NULL, "a weight is not finite");
+  return TN_OK;
+}
+
+tn_status tni_quant_solve(const tni_quant_task *t, const tni_quant_codes *out, tn_run *run, tn_error *err) {
+  tn_status st = check_task(t, out, err);
+  if (st) return st;
+  const size_t K = (size_t)t->K, rows = t->N < TNI_QUANT_ROWS ? (size_t)t->N : TNI_QUANT_ROWS;
+  float *u = malloc(K * K * sizeof *u);
+  tni_quant_rows s = {.task = t,
+                      .out = out,
+                      .u = u,
+                      .e = malloc(rows * K * sizeof(float)),
+                      .y = malloc(rows * TNI_QUANT_BLOCK_MOST * sizeof(float)),
+                      .weights = malloc(K * sizeof(float)),
+                      .pivots = malloc(K * sizeof(float)),
+                      .scratch = tni_quant_scratch(run),
+                      .run = run};
+  st = s.u && s.e && s.y && s.weights && s.pivots && s.scratch ? prepare(&s, err) : tni_fail_memory(err, NULL);
+  for (s.r0 = 0; st == TN_OK && s.r0 < t->N; s.r0 = s.r1) {
+    s.r1 = s.r0 + TNI_QUANT_ROWS < t->N ? s.r0 + TNI_QUANT_ROWS : t->N;
+    st = solve_rows(&s);
+  }
+  free(u);
+  free(s.e);
+  free(s.y);
+  free(s.weights);
+  free(s.pivots);
+  free(s.scratch);
+  return st;
+}
