@@ -27,6 +27,7 @@ static const struct {
     {"conform", "the vendor kit: is this plugin correct, or here is the case where it is not"},
     {"new-plugin", "a folder to begin a backend plugin with"},
     {"bundle", "a folder with just what a model needs on one kind of device"},
+    {"quantize", "a model of few bits, from one of floats and a text"},
     {"calibrate", "activation statistics on a text, for formats that need them"},
 };
 

@@ -133,12 +133,6 @@ void cli_print_report(const char *text, json_t *more);
 tn_status cli_error(tn_error *err, tn_status st, const char *where, const char *fmt, ...) TN_PRINTF(4, 5);
 /* st is what writing a file that was asked for gave; cli_fail answers its TN_E_IO with EXIT_OUTPUT. Returns st. */
 tn_status cli_saved(cli *c, tn_status st);
-/* What the machine, the process's cgroups and --max-memory leave free. own: of private memory. */
-typedef struct cli_free {
-  uint64_t all, own;
-} cli_free;
-/* root: "" for this machine; tests give a folder with proc/ and sys/ in it. */
-cli_free cli_free_memory(const char *root);
 /* What config.json says of the context, for tn_model_opts.default_max_seq; 0: nothing. 0, or an exit code (reported).
  */
 int cli_said_context(cli *c, const char *path, int64_t *positions);
@@ -195,6 +189,7 @@ int cli_refuse_rounded(cli *c, tn_model *m);
 /* Prints the nodes that nobody takes (text on stderr); EXIT_UNSUPPORTED. */
 int cli_list_unsupported(cli *c, const char *model);
 
+int cmd_quantize(int argc, const char **argv);
 int cmd_run(int argc, const char **argv);
 int cmd_infer(int argc, const char **argv);
 int cmd_verify(int argc, const char **argv);

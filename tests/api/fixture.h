@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include <tenon/bundle.h>
+#include <tenon/quantize.h>
 #include <tenon/tasks.h>
 #include <tenon/tenon.h>
 
@@ -24,6 +25,7 @@ typedef struct fixture {
   tn_embed_opts embed_opts;
   tn_classify_opts classify_opts;
   tn_bundle_opts bundle_opts;
+  tn_quantize_opts quantize_opts;
   tn_gen_params gen;
   tn_gen_result result;
   tn_calibration_text calibration_text;

@@ -71,6 +71,12 @@ static void make_options(fixture *x, const char *folder) {
   x->classify_opts = (tn_classify_opts){.h = {sizeof(tn_classify_opts), 1, 0}};
   x->bundle_opts = (tn_bundle_opts){
       .h = {sizeof(tn_bundle_opts), 1, 0}, .model = "/nowhere", .folder = x->out_path, .program = "/nowhere"};
+  x->quantize_opts = (tn_quantize_opts){.h = {sizeof(tn_quantize_opts), 1, 0},
+                                        .model = "/nowhere",
+                                        .folder = x->out_path,
+                                        .bits = 4,
+                                        .block = 32,
+                                        .flags = TN_QUANTIZE_ROUND};
   x->calibration_text = (tn_calibration_text){
       .h = {sizeof(tn_calibration_text), 1, 0}, .name = "t", .bytes = "t", .n_bytes = 1, .tokens = 1};
   x->result = (tn_gen_result){.h = {sizeof(tn_gen_result), 1, 0}};

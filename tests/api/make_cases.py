@@ -44,7 +44,7 @@ BY_TYPE = {
     "const tn_tensor *": "&x->tensor", "const tn_calibration_text *": "&x->calibration_text",
     "const tn_runtime_opts *": "&x->runtime_opts", "const tn_model_opts *": "&x->model_opts",
     "const tn_lm_opts *": "&x->lm_opts", "const tn_keep_opts *": "&x->keep_opts", "const tn_embed_opts *": "&x->embed_opts",
-    "const tn_classify_opts *": "&x->classify_opts", "const tn_bundle_opts *": "&x->bundle_opts",
+    "const tn_classify_opts *": "&x->classify_opts", "const tn_bundle_opts *": "&x->bundle_opts", "const tn_quantize_opts *": "&x->quantize_opts",
     "const tn_gen_params *": "&x->gen", "tn_gen_params *": "&x->gen", "tn_gen_result *": "&x->result",
     "tn_error *": "&x->err", "const tn_error *": "&x->err", "tn_long_error *": "&x->long_err", "void *": "NULL",
     "tn_runtime **": "&x->out.rt", "tn_model **": "&x->out.model", "tn_session **": "&x->out.session", "tn_lm **": "&x->out.lm",
@@ -57,7 +57,7 @@ BY_TYPE = {
 NOT_OK = {
     "tn_model_calibration_next": "the model does not record", "tn_model_calibration_save": "the model does not record",
     "tn_session_capture_report": "no TN_MODEL_CAPTURE", "tn_session_capture_case": "no TN_MODEL_CAPTURE",
-    "tn_bundle_make": "takes minutes: its arguments are looked at before", "tn_bundle_check": "there is no bundle",
+    "tn_quantize": "takes minutes: its arguments are looked at before", "tn_bundle_make": "takes minutes: its arguments are looked at before", "tn_bundle_check": "there is no bundle",
     "tn_model_format_report": "no plugin of this profile states a format", "tn_runtime_bind_thread": "the system may refuse",
 }
 # Wrong elsewhere, right here: (function, argument[.field], way): why.

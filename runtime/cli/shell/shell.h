@@ -43,6 +43,15 @@ int cli_interrupted(void);
 /* All is done but what plugins' libraries do at the end of the process, which has ten seconds for that. rc. */
 int cli_end_soon(int rc);
 
+/* --- memory (free_memory.c) --- */
+
+/* What the machine, the process's cgroups and --max-memory leave free. own: of private memory. */
+typedef struct cli_free {
+  uint64_t all, own;
+} cli_free;
+/* root: "" for this machine; tests give a folder with proc/ and sys/ in it. */
+cli_free cli_free_memory(const char *root);
+
 /* --- inputs (made_inputs.c) --- */
 
 /* Inputs for a model that has no test data: out[i], for each input of m, by the seed, of its type, within its dims, and

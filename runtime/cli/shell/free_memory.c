@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "runtime/cli/cli.h"
+#include "runtime/cli/shell/shell.h"
 
 /* A small file of the kernel's, terminated; false: it is not there. */
 static bool read_small(char *text, size_t room, const char *root, const char *a, const char *b, const char *c) {

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `tenon quantize` costs: KL divergence, perplexity and first choices of its folders beside the model in f32.
+
+  bench/quantized.py TENON [--model DIR] [--texts FILE.json] [--only BITS:BLOCK[z],...] [--threads N] [--keep DIR]
+
+Each width is quantized twice, by rounding (--round) and with calibration on the texts from the 40th on. Scored are the first
+30 texts, each cut at 1,200 characters and 320 tokens, and the ten after them. Weights alone count: onnxruntime computes in
+f32 with the codes taken as floats. For widths that its MatMulNBits has, it also runs the folder as it is: the largest
+difference of logits is printed. Python with numpy, onnx, onnxruntime and tokenizers.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FIRST, OTHER, CALIBRATION, CHARS, TOKENS = 30, 40, 40, 1200, 320
+
+
+def codes_as_floats(folder, onnx, np):
+    """The folder's model with MatMul of f32 in the place of MatMulNBits."""
+    m = onnx.load(os.path.join(folder, "model.onnx"))
+    init = {i.name: i for i in m.graph.initializer}
+    for n in m.graph.node:
+        if n.op_type != "MatMulNBits":
+            continue
+        at = {a.name: a.i for a in n.attribute}
+        bits, block, N, K = at["bits"], at["block_size"], at["N"], at["K"]
+        t = [onnx.numpy_helper.to_array(init[i]) for i in n.input[1:]]
+        blocks = (K + block - 1) // block
+
+        def unpack(x, count):
+            b = np.unpackbits(x.reshape(N, -1), axis=1, bitorder="little")[:, :count * bits].reshape(N, count, bits)
+            return (b << np.arange(bits, dtype=np.uint32)).sum(-1).astype(np.float32)
+
+        zero = unpack(t[2], blocks) if len(t) > 2 else np.full((N, blocks), 2 ** (bits - 1), np.float32)
+        w = (unpack(t[0], blocks * block).reshape(N, blocks, block) - zero[..., None]) * t[1].reshape(N, blocks, 1)
+        w = w.reshape(N, -1)[:, :K].T.astype(np.float32)
+        for i in n.input[1:]:
+            m.graph.initializer.remove(init[i])
+        m.graph.initializer.append(onnx.numpy_helper.from_array(np.ascontiguousarray(w), n.output[0] + "_w"))
+        x = n.input[0]
+        del n.input[:], n.attribute[:]
+        n.input.extend([x, n.output[0] + "_w"])
+        n.op_type, n.domain = "MatMul", ""
+    return m.SerializeToString()
+
+
+def open_session(model, threads, ort):
+    o = ort.SessionOptions()
+    o.intra_op_num_threads = threads
+    return ort.InferenceSession(model, o, providers=["CPUExecutionProvider"])
+
+
+def log_softmax(s, ids, np):
+    feeds = {}
+    for i in s.get_inputs():
+        if i.name == "input_ids":
+            feeds[i.name] = np.array([ids])
+        elif i.name == "attention_mask":
+            feeds[i.name] = np.ones((1, len(ids)), np.int64)
+        elif i.name == "position_ids":
+            feeds[i.name] = np.arange(len(ids))[None]
+        else:
+            feeds[i.name] = np.zeros([1, i.shape[1], 0, i.shape[3]], np.float32)
+    x = s.run(["logits"], feeds)[0][0].astype(np.float64)
+    x -= x.max(-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def score(s, seqs, base, np):
+    """Mean KL, perplexity, share of equal first choices."""
+    kl = tokens = same = nll = predicted = 0
+    for ids, b in zip(seqs, base):
+        c = log_softmax(s, ids, np)
+        kl += (np.exp(b) * (b - c)).sum()
+        same += (b.argmax(-1) == c.argmax(-1)).sum()
+        nll -= c[np.arange(len(ids) - 1), ids[1:]].sum()
+        tokens += len(ids)
+        predicted += len(ids) - 1
+    return kl / tokens, float(np.exp(nll / predicted)), same / tokens
+
+
+def largest_difference(folder, floats, ids, threads, np, ort):
+    """Of log probabilities, onnxruntime's own kernel beside f32 over the same codes."""
+    try:
+        direct = open_session(os.path.join(folder, "model.onnx"), threads, ort)
+        return f"{np.abs(log_softmax(direct, ids, np) - log_softmax(floats, ids, np)).max():.2g}"
+    except Exception as e:  # the kernel lacks this width
+        print(f"{folder}: {str(e).splitlines()[0][:120]}", file=sys.stderr)
+        return "-"
+
+
+def main():
+    p = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
+    p.add_argument("tenon")
+    p.add_argument("--model", default=os.path.join(ROOT, "models", "demo"))
+    p.add_argument("--texts", default=os.path.join(ROOT, "models", "train", "valid.json"))
+    p.add_argument("--only", default="8:32,4:32,4:32z,4:128,3:32,3:128,2:16z,2:32z")
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--keep")
+    a = p.parse_args()
+    import numpy as np
+    import onnx
+    import onnxruntime as ort
+    from tokenizers import Tokenizer
+    tok = Tokenizer.from_file(os.path.join(a.model, "tokenizer.json"))
+    texts = json.load(open(a.texts, encoding="utf-8"))
+    sets = [[tok.encode(t[:CHARS]).ids[:TOKENS] for t in part] for part in (texts[:FIRST], texts[FIRST:OTHER])]
+    f32 = open_session(os.path.join(a.model, "model.onnx"), a.threads, ort)
+    bases = [[log_softmax(f32, ids, np) for ids in s] for s in sets]
+    plain = [score(f32, s, b, np) for s, b in zip(sets, bases)]
+    print(f"f32: perplexity {plain[0][1]:.3f} and {plain[1][1]:.3f}, {sum(map(len, sets[0]))} and {sum(map(len, sets[1]))} tokens\n")
+    print("| bits | block | bits per weight | how | KL | perplexity | same first choice | KL, other texts | perplexity, other "
+          "texts | onnxruntime's kernel, log probabilities |\n|" + "---|" * 10, flush=True)
+    with tempfile.TemporaryDirectory() as tmp:
+        tmp = a.keep or tmp
+        text = os.path.join(tmp, "calibration.json")
+        os.makedirs(tmp, exist_ok=True)
+        json.dump(texts[CALIBRATION:], open(text, "w", encoding="utf-8"))
+        for width in a.only.split(","):
+            bits, block = (int(x) for x in width.rstrip("z").split(":"))
+            zeros = ["--zeros"] if width.endswith("z") else []
+            for how, more in (("rounding", ["--round"]), ("calibrated", ["--text", text])):
+                out = os.path.join(tmp, width.replace(":", "-") + "-" + how)
+                if not os.path.exists(out):
+                    subprocess.run([a.tenon, "quantize", a.model, "-o", out, "--bits", str(bits), "--block", str(block),
+                                    "--threads", str(a.threads), *zeros, *more], check=True, stdout=subprocess.DEVNULL)
+                s = open_session(codes_as_floats(out, onnx, np), a.threads, ort)
+                r = [score(s, q, b, np) for q, b in zip(sets, bases)]
+                each = bits + (16 + (bits if zeros else 0)) / block
+                print(f"| {bits} | {block}{', zero points' if zeros else ''} | {each:.3f} | {how} | {r[0][0]:.4f} | {r[0][1]:.3f} | "
+                      f"{100 * r[0][2]:.2f} % | {r[1][0]:.4f} | {r[1][1]:.3f} | "
+                      f"{largest_difference(out, s, sets[0][0], a.threads, np, ort)} |", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

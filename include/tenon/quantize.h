@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tenon/quantize.h: a language model's products brought to few bits, as an ONNX model that needs the original no longer
+ * (docs/quantize.md).
+ *
+ * Rules on errors, ownership and threads: tenon.h.
+ */
+#ifndef TENON_QUANTIZE_H
+#define TENON_QUANTIZE_H
+
+#include <tenon/tenon.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  TN_QUANTIZE_ZEROS = 1, /* each block has a zero point of its own; else all have 2^(bits - 1) */
+  TN_QUANTIZE_ROUND = 2  /* rounds to nearest with a search for scales; texts are not read */
+};
+typedef struct tn_quantize_opts {
+  tn_hdr h;
+  const char *model;        /* a folder or a .onnx file, as in tn_model_find */
+  const char *model_file;   /* which file of `model`; NULL: the one that is meant without a name */
+  const char *folder;       /* to be made; must not be there, or be empty. Work lies in FOLDER.partial until it is */
+  uint32_t bits;            /* 2, 3, 4 or 8 */
+  uint32_t block;           /* weights along K that share a scale: 16, 32, 64 or 128 */
+  uint32_t flags;           /* TN_QUANTIZE_* */
+  uint32_t threads;         /* 0: as many as the process may use processors. The result does not depend on it */
+  const char *const *texts; /* [n_texts], UTF-8, for calibration */
+  uint32_t n_texts;
+  uint32_t piece;      /* tokens that run at once, longer texts are cut; 0: 512 */
+  uint64_t max_tokens; /* of all texts together; 0: all */
+  /* Called before each product with its name, how many are done and how many there are. Not TN_OK: stops with that. May
+   * be NULL. */
+  tn_status (*progress)(void *user, const char *product, uint32_t done, uint32_t count);
+  void *user;
+} tn_quantize_opts;
+
+/* Walks the model in f32 over the texts, layer by layer, each product with the inputs that the quantized ones before it
+ * give, and writes FOLDER: model.onnx with MatMulNBits of com.microsoft in the place of products with constant
+ * matrices, model.onnx_data, and what else the model's folder has for tokens and configuration. The folder appears
+ * whole or not at all; a call that was killed goes on where it was. Equal options give equal bytes. TN_E_INVALID: an
+ * option, with its name, or a weight that is not finite; TN_E_UNSUPPORTED: an input or node that the walk cannot run,
+ * with its name; TN_E_CANCELLED; TN_E_IO; else as tn_model_load. */
+TN_API TN_MUST_CHECK tn_status tn_quantize(const tn_quantize_opts *o, tn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/base/json.h"
+#include "runtime/folder/folder.h"
+#include "runtime/llm/tokenizer/tokenizer.h"
+#include "runtime/ops/kernel/kernel.h"
+#include "runtime/quantize/internal.h"
+#include "runtime/shape/shape.h"
+
+enum { PIECE = 512 };
+/* What is read of a model's folder besides the model. */
+static const char *const companions[] = {"tokenizer.json",         "tokenizer_config.json",   "config.json",
+                                         "generation_config.json", "special_tokens_map.json", "chat_template.jinja"};
+enum { COMPANIONS = sizeof companions / sizeof *companions };
+
+static tn_status check_options(const tni_qz *z) {
+  const tn_quantize_opts *o = &z->o;
+  if (!o->model || !o->folder || !*o->folder)
+    return tni_fail(z->err, TN_E_INVALID, "tn_quantize_opts", "model and folder are needed");
+  if (o->bits != 2 && o->bits != 3 && o->bits != 4 && o->bits != 8)
+    return tni_fail(z->err, TN_E_INVALID, "bits", "bits are 2, 3, 4 or 8, not %u", o->bits);
+  if (o->block != 16 && o->block != 32 && o->block != 64 && o->block != 128)
+    return tni_fail(z->err, TN_E_INVALID, "block", "block is 16, 32, 64 or 128, not %u", o->block);
+  if (o->flags & ~(uint32_t)(TN_QUANTIZE_ZEROS | TN_QUANTIZE_ROUND))
+    return tni_fail(z->err, TN_E_INVALID, "flags", "unknown flags %u", o->flags);
+  if ((!(o->flags & TN_QUANTIZE_ROUND) && !o->n_texts) || (o->n_texts && !o->texts))
+    return tni_fail(z->err, TN_E_INVALID, "texts", "texts for calibration are needed");
+  return TN_OK;
+}
+
+/* --- tokens --- */
+
+static tn_status add_sequence(tni_qz *z, const int32_t *ids, size_t n, int32_t bos) {
+  tni_qz_tokens *grown = realloc(z->seqs, (z->n_seqs + (size_t)1) * sizeof *grown);
+  if (!grown) return tni_fail_memory(z->err, z->path);
+  z->seqs = grown;
+  int64_t *own = malloc((n + 1) * sizeof *own);
+  if (!own) return tni_fail_memory(z->err, z->path);
+  size_t m = 0;
+  if (bos >= 0 && ids[0] != bos) own[m++] = bos;
+  for (size_t i = 0; i < n; i++) own[m++] = ids[i];
+  z->seqs[z->n_seqs++] = (tni_qz_tokens){own, (int64_t)m};
+  z->tokens += m;
+  return TN_OK;
+}
+
+/* A text in pieces, each with the token that begins texts. */
+static tn_status add_text(tni_qz *z, const tni_tokenizer *t, const char *text, int32_t bos) {
+  const size_t piece = z->o.piece ? z->o.piece : PIECE;
+  tni_ids ids = {0};
+  tn_status st = tni_tokenizer_encode(t, text, strlen(text), true, &ids, z->err);
+  for (size_t at = 0; st == TN_OK && at < ids.n;) {
+    size_t n = ids.n - at < piece ? ids.n - at : piece;
+    if (z->o.max_tokens && z->tokens >= z->o.max_tokens) break;
+    if (z->o.max_tokens && z->tokens + n > z->o.max_tokens) n = (size_t)(z->o.max_tokens - z->tokens);
+    st = add_sequence(z, ids.v + at, n, bos);
+    at += n;
+  }
+  tni_ids_free(&ids);
+  return st;
+}
+
+/* bos_token_id of config.json, -1 without one. */
+static int32_t read_bos(const tni_folder *f) {
+  char *path = tni_folder_file(f, "config.json");
+  json_t *j = path ? json_load_file(path, 0, NULL) : NULL;
+  const json_t *id = json_object_get(j, "bos_token_id");
+  const int32_t bos = json_is_integer(id) ? (int32_t)json_integer_value(id) : -1;
+  json_decref(j);
+  free(path);
+  return bos;
+}
+
+static tn_status read_texts(tni_qz *z, const tni_folder *f) {
+  char *path = tni_folder_file(f, "tokenizer.json");
+  tni_tokenizer *t = NULL;
+  tn_status st = path ? tni_tokenizer_load(path, &t, z->err) : tni_fail_memory(z->err, z->path);
+  const int32_t bos = read_bos(f);
+  for (uint32_t i = 0; st == TN_OK && i < z->o.n_texts; i++) st = add_text(z, t, z->o.texts[i], bos);
+  if (st == TN_OK && !z->n_seqs) st = tni_fail(z->err, TN_E_INVALID, "texts", "the texts for calibration are empty");
+  tni_tokenizer_destroy(t);
+  free(path);
+  return st;
+}
+
+/* --- folders --- */
+
+/* What the work folder is for: another call's is emptied. */
+static tn_status describe_job(tni_qz *z, char *out, size_t n) {
+  char hash[TNI_CALIB_HEX + 1], text[TNI_CALIB_HEX + 1] = "";
+  const tn_status st = tni_calib_model_hash(z->import->graph, hash, z->err);
+  if (st) return st;
+  for (uint32_t s = 0; s < z->n_seqs; s++) { /* a chain over all tokens */
+    char part[2 * TNI_CALIB_HEX + 1], own[TNI_CALIB_HEX + 1];
+    tni_calib_text_hash(z->seqs[s].ids, (size_t)z->seqs[s].n * sizeof(int64_t), own);
+    snprintf(part, sizeof part, "%s%s", text, own);
+    tni_calib_text_hash(part, strlen(part), text);
+  }
+  snprintf(out, n, "model %s text %s bits %u block %u flags %u\n", hash, text, z->o.bits, z->o.block, z->o.flags);
+  return TN_OK;
+}
+
+static tn_status empty_folder(const tni_qz *z, const char *path) {
+  DIR *d = opendir(path);
+  if (!d) return TN_OK;
+  bool ok = true;
+  for (struct dirent *e; (e = readdir(d));) {
+    if (e->d_name[0] == '.') continue;
+    char *file = tni_file_in(path, e->d_name);
+    ok = ok && file && (unlink(file) == 0 || rmdir(file) == 0);
+    free(file);
+  }
+  closedir(d);
+  return ok ? TN_OK : tni_fail(z->err, TN_E_IO, path, "cannot empty '%s'", path);
+}
+
+static tn_status write_text(const tni_qz *z, const char *path, const char *text) {
+  FILE *f = fopen(path, "wb");
+  if (f) fputs(text, f);
+  const int why = f ? tni_close_written(f) : errno;
+  return why ? tni_fail(z->err, tni_errno_status(why, TN_E_IO), path, "cannot write '%s': %s", path, strerror(why))
+             : TN_OK;
+}
+
+static tn_status open_work(tni_qz *z) {
+  char job[512], there[512] = "";
+  struct stat sb;
+  tn_status st = describe_job(z, job, sizeof job);
+  if (st) return st;
+  if (lstat(z->o.folder, &sb) == 0 && (!S_ISDIR(sb.st_mode) || rmdir(z->o.folder) != 0))
+    return tni_fail(z->err, TN_E_INVALID, z->o.folder, "'%s' is there and is no empty folder", z->o.folder);
+  size_t n = strlen(z->o.folder);
+  while (n > 1 && z->o.folder[n - 1] == '/') n--;
+  if (asprintf(&z->work, "%.*s.partial", (int)n, z->o.folder) < 0) return tni_fail_memory(z->err, z->path);
+  const int why = tni_make_folder(z->work);
+  if (why)
+    return tni_fail(z->err, tni_errno_status(why, TN_E_IO), z->work, "cannot make '%s': %s", z->work, strerror(why));
+  char *file = tni_file_in(z->work, "job");
+  if (!file) return tni_fail_memory(z->err, z->path);
+  FILE *f = fopen(file, "rb");
+  if (f) {
+    there[fread(there, 1, sizeof there - 1, f)] = 0;
+    fclose(f);
+  }
+  if (strcmp(job, there) != 0) {
+    st = empty_folder(z, z->work);
+    if (st == TN_OK) st = write_text(z, file, job);
+  }
+  free(file);
+  return st;
+}
+
+static tn_status copy_file(const tni_qz *z, const char *from, const char *to) {
+  tni_file f;
+  tn_status st = tni_file_map(from, &f, z->err);
+  if (st) return st;
+  FILE *out = fopen(to, "wb");
+  if (out && f.bytes) fwrite(f.data, 1, (size_t)f.bytes, out);
+  const int why = out ? tni_close_written(out) : errno;
+  tni_file_unmap(&f);
+  return why ? tni_fail(z->err, tni_errno_status(why, TN_E_IO), to, "cannot write '%s': %s", to, strerror(why)) : TN_OK;
+}
+
+static tn_status publish(tni_qz *z, const tni_folder *f) {
+  char *stage = tni_file_in(z->work, "folder");
+  if (!stage) return tni_fail_memory(z->err, z->path);
+  tn_status st = empty_folder(z, stage);
+  if (st == TN_OK && mkdir(stage, 0777) != 0 && errno != EEXIST)
+    st = tni_fail(z->err, TN_E_IO, stage, "cannot make '%s': %s", stage, strerror(errno));
+  if (st == TN_OK) st = tni_qz_write(z, stage);
+  for (int i = 0; st == TN_OK && i < COMPANIONS; i++) {
+    char *from = tni_folder_file(f, companions[i]), *to = tni_file_in(stage, companions[i]);
+    if (!from || !to)
+      st = tni_fail_memory(z->err, z->path);
+    else if (access(from, R_OK) == 0)
+      st = copy_file(z, from, to);
+    free(from);
+    free(to);
+  }
+  if (st == TN_OK && rename(stage, z->o.folder) != 0)
+    st = tni_fail(z->err, TN_E_IO, z->o.folder, "cannot give the folder its name '%s': %s", z->o.folder,
+                  strerror(errno));
+  if (st == TN_OK && empty_folder(z, z->work) == TN_OK) (void)rmdir(z->work);
+  free(stage);
+  return st;
+}
+
+/* --- the whole --- */
+
+static tn_status set_grid(tni_qz *z) {
+  const bool zeros = z->o.flags & TN_QUANTIZE_ZEROS;
+  const tn_grid g = {.h = TN_HDR(tn_grid),
+                     .kind = TN_GRID_AFFINE,
+                     .flags = zeros ? 0 : TN_GRID_SIGNED,
+                     .n_codes = 1u << z->o.bits,
+                     .group = z->o.block,
+                     .scale_dtype = TN_DT_F16,
+                     .scale_unit = 1,
+                     .zero_kind = zeros ? TN_ZERO_CODES : TN_ZERO_HALF,
+                     .zero = (float)(1u << (z->o.bits - 1))};
+  return tni_quant_grid_init(&g, NULL, &z->grid, z->err);
+}
+
+static tn_status import_graph(tni_qz *z) {
+  uint32_t n;
+  tn_status st = tni_import_file(z->path, NULL, NULL, &z->import, z->err);
+  if (st == TN_OK) st = tni_infer_graph(z->import->graph, z->err);
+  if (st == TN_OK) st = tni_fold_constants(z->import->graph, 1 << 16, tni_ops_eval, NULL, &n, z->err);
+  return st == TN_OK ? tni_qz_find_products(z) : st;
+}
+
+static tn_status round_all(tni_qz *z) {
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++) {
+    tni_qz_solved s;
+    st = tni_qz_solve(z, i, NULL, &s);
+    if (st == TN_OK) tni_qz_solved_finish(&s);
+    z->n_done++;
+  }
+  return st;
+}
+
+static tn_status quantize(tni_qz *z, const tni_folder *f) {
+  const bool round = z->o.flags & TN_QUANTIZE_ROUND;
+  tn_status st = set_grid(z);
+  if (st == TN_OK) st = import_graph(z);
+  if (st == TN_OK && !round) st = read_texts(z, f);
+  if (st == TN_OK) st = open_work(z);
+  if (st != TN_OK) return st;
+  z->pool = tni_pool_create(z->o.threads);
+  if (!z->pool) return tni_fail_memory(z->err, z->path);
+  tni_pool_run_init(&z->run, z->pool, NULL);
+  st = round ? round_all(z) : tni_qz_walk(z);
+  return st == TN_OK ? publish(z, f) : st;
+}
+
+tn_status tn_quantize(const tn_quantize_opts *o, tn_error *err) {
+  tn_error own;
+  tni_folder f = {0};
+  tni_qz z = {.err = err ? err : &own};
+  tni_error_begin(err);
+  tni_error_init(&own);
+  tn_status st = tni_take(&z.o, sizeof z.o, o, "tn_quantize_opts", z.err);
+  if (st == TN_OK) st = check_options(&z);
+  if (st == TN_OK) st = tni_folder_find(z.o.model, z.o.model_file, &f, z.err);
+  if (st != TN_OK) return st;
+  z.path = f.model;
+  st = quantize(&z, &f);
+  tni_pool_destroy(z.pool);
+  for (uint32_t i = 0; i < z.n_seqs; i++) free(z.seqs[i].ids);
+  free(z.seqs);
+  free(z.products);
+  free(z.work);
+  tni_quant_grid_finish(&z.grid);
+  tni_model_destroy(z.import);
+  tni_folder_finish(&f);
+  return st;
+}

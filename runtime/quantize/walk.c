@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The walk: the graph over all sequences, from one product to the next. Between two stops each sequence runs node by
+ * node, and keeps what later nodes read. At a stop the inputs of all sequences give the second moments, every product
+ * of that input is solved, and its weight becomes what was solved: so later layers see what quantized earlier ones
+ * give, and the whole costs one pass over the text.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/ops/kernel/kernel.h"
+#include "runtime/quantize/internal.h"
+#include "runtime/shape/shape.h"
+
+typedef struct walk {
+  tni_qz *z;
+  tni_graph *g;
+  tn_id *last;        /* [n_values]: the last node that reads it */
+  bool *fixed;        /* [n_values]: made of constants alone */
+  tni_tensor **once;  /* [n_values]: what was made of constants, when it is read first */
+  tni_tensor **state; /* [n_seqs * n_values] */
+  float **weights;    /* [n_values]: of solved weights; void * of the stored type */
+} walk;
+
+static tn_status find_product(tni_qz *z, tn_id node, tni_qz_product *p, bool *is) {
+  const tni_graph *g = z->import->graph;
+  tni_product t;
+  *is = false;
+  if (!tni_calib_product(g, node, &t) || t.n_weights != 1) return TN_OK;
+  const tni_node *n = tni_graph_node(g, node);
+  const tni_tensor *w = tni_graph_value(g, t.weights[0])->tensor;
+  if (w->quantized || (w->dtype != TN_DT_F32 && w->dtype != TN_DT_F16)) return TN_OK;
+  if (n->pub.op == TN_OP_GEMM && n->pub.n_in > 2) return TN_OK;
+  const int64_t N = w->dims[0] == t.K && t.kn[0] ? w->dims[1] : w->dims[0];
+  *p = (tni_qz_product){.node = node,
+                        .x = t.x,
+                        .weight = t.weights[0],
+                        .kn = t.kn[0],
+                        .N = N,
+                        .K = t.K,
+                        .name = n->pub.name,
+                        .output = tni_graph_value(g, n->pub.out[0])->pub.name};
+  *is = true;
+  return TN_OK;
+}
+
+tn_status tni_qz_find_products(tni_qz *z) {
+  const tni_graph *g = z->import->graph;
+  z->products = calloc((size_t)g->n_nodes + 1, sizeof *z->products);
+  if (!z->products) return tni_fail_memory(z->err, z->path);
+  for (tn_id i = 0; i < g->n_nodes; i++) {
+    bool is;
+    const tn_status st = find_product(z, i, &z->products[z->n_products], &is);
+    if (st) return st;
+    z->n_products += is;
+  }
+  return z->n_products
+             ? TN_OK
+             : tni_fail(z->err, TN_E_UNSUPPORTED, z->path, "'%s' has no product with a constant float matrix", z->path);
+}
+
+static void drop(tni_tensor **t) {
+  if (*t) free((*t)->data);
+  free(*t);
+  *t = NULL;
+}
+
+/* A copy of its own of what an arena holds. */
+static tni_tensor *own(const tni_tensor *t) {
+  tni_tensor *c = malloc(sizeof *c);
+  if (!c) return NULL;
+  *c = *t;
+  c->data = aligned_alloc(64, ((size_t)t->bytes + 64) & ~(size_t)63);
+  if (!c->data) {
+    free(c);
+    return NULL;
+  }
+  if (t->bytes) memcpy(c->data, t->data, (size_t)t->bytes);
+  return c;
+}
+
+static tn_status run_node(walk *w, tn_id node, const tni_tensor *const *in, tni_tensor *out, tni_arena *arena) {
+  const tni_node *n = tni_graph_node(w->g, node);
+  return tni_ops_eval(&w->z->run.run, n, in, n->pub.n_in, out, n->pub.n_out, arena, w->z->err);
+}
+
+static tn_status operands(walk *w, tni_tensor **state, const tni_node *n, const tni_tensor **in);
+
+/* What was made of constants alone, made when it is asked for. */
+static tn_status made_once(walk *w, tn_id v, const tni_tensor **out) {
+  const tn_id node = tni_graph_value(w->g, v)->pub.producer;
+  const tni_node *n = tni_graph_node(w->g, node);
+  if (!w->once[v]) {
+    tni_arena *arena = tni_arena_create();
+    const tni_tensor *in[TN_FUSED_MAX_PARTS + 64];
+    tni_tensor made[16];
+    if (!arena) return tni_fail_memory(w->z->err, n->pub.name);
+    tn_status st = n->pub.n_in > TN_FUSED_MAX_PARTS + 64 || n->pub.n_out > 16 ? TN_E_LIMIT : operands(w, NULL, n, in);
+    if (st == TN_OK) st = run_node(w, node, in, made, arena);
+    for (uint32_t i = 0; st == TN_OK && i < n->pub.n_out; i++)
+      if (n->pub.out[i] != TN_NONE && !(w->once[n->pub.out[i]] = own(&made[i])))
+        st = tni_fail_memory(w->z->err, n->pub.name);
+    tni_arena_destroy(arena);
+    if (st) return st;
+  }
+  *out = w->once[v];
+  return TN_OK;
+}
+
+static tn_status operands(walk *w, tni_tensor **state, const tni_node *n, const tni_tensor **in) {
+  for (uint32_t i = 0; i < n->pub.n_in; i++) {
+    const tn_id v = n->pub.in[i];
+    in[i] = NULL;
+    if (v == TN_NONE) continue;
+    const tni_value *val = tni_graph_value(w->g, v);
+    tn_status st = TN_OK;
+    if (val->pub.kind == TN_VALUE_CONST)
+      in[i] = val->tensor;
+    else if (w->fixed[v])
+      st = made_once(w, v, &in[i]);
+    else
+      in[i] = state[v];
+    if (st) return st;
+    if (!in[i])
+      return tni_fail(w->z->err, TN_E_UNSUPPORTED, n->pub.name, "node '%s' reads '%s', which nothing made", n->pub.name,
+                      val->pub.name);
+  }
+  return TN_OK;
+}
+
+static tn_status step(walk *w, tni_tensor **state, tn_id node) {
+  const tni_node *n = tni_graph_node(w->g, node);
+  enum { MOST = 256 };
+  const tni_tensor *in[MOST];
+  tni_tensor out[MOST];
+  if (n->pub.n_in > MOST || n->pub.n_out > MOST)
+    return tni_fail(w->z->err, TN_E_LIMIT, n->pub.name, "too many operands");
+  tni_arena *arena = tni_arena_create();
+  tn_status st = arena ? operands(w, state, n, in) : tni_fail_memory(w->z->err, n->pub.name);
+  if (st == TN_OK) st = run_node(w, node, in, out, arena);
+  for (uint32_t i = 0; st == TN_OK && i < n->pub.n_out; i++) {
+    const tn_id v = n->pub.out[i];
+    if (v != TN_NONE && w->last[v] != TN_NONE && !(state[v] = own(&out[i])))
+      st = tni_fail_memory(w->z->err, n->pub.name);
+  }
+  for (uint32_t i = 0; i < n->pub.n_in; i++)
+    if (n->pub.in[i] != TN_NONE && w->last[n->pub.in[i]] == node) drop(&state[n->pub.in[i]]);
+  tni_arena_destroy(arena);
+  return st;
+}
+
+/* --- inputs --- */
+
+static tni_tensor *whole_numbers(uint32_t dtype, int64_t n, const int64_t *ids, int64_t first, int64_t by) {
+  tni_tensor t = {.dtype = dtype, .rank = 2, .dims = {1, n}};
+  t.bytes = (uint64_t)n * tni_elem_size(dtype);
+  int64_t *wide = malloc((size_t)n * sizeof *wide + 1);
+  int32_t *narrow = (int32_t *)wide;
+  if (!wide) return NULL;
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t v = ids ? ids[i] : first + by * i;
+    if (dtype == TN_DT_I32)
+      narrow[i] = (int32_t)v;
+    else
+      wide[i] = v;
+  }
+  t.data = wide;
+  tni_tensor *c = own(&t);
+  free(wide);
+  return c;
+}
+
+/* An empty past: one sequence, constant dims as they are, the others 0. */
+static tni_tensor *empty_past(const tni_graph *g, const tni_value *v) {
+  tni_tensor t = {.dtype = v->pub.dtype, .rank = v->pub.rank, .data = NULL};
+  int64_t count = 1, dim;
+  for (uint32_t i = 0; i < t.rank; i++) {
+    t.dims[i] = tni_ex_is_const(g->exprs, v->pub.dims[i], &dim) ? dim : i == 0;
+    count *= t.dims[i];
+  }
+  if (count) return NULL;
+  return own(&t);
+}
+
+static tn_status give_input(walk *w, tni_tensor **state, const tni_qz_tokens *s, tn_id v) {
+  const tni_value *val = tni_graph_value(w->g, v);
+  const char *name = val->pub.name;
+  const uint32_t dtype = val->pub.dtype;
+  if (val->preset || w->last[v] == TN_NONE) return TN_OK;
+  if ((dtype == TN_DT_I64 || dtype == TN_DT_I32) && val->pub.rank == 2) {
+    if (strcmp(name, "input_ids") == 0) state[v] = whole_numbers(dtype, s->n, s->ids, 0, 0);
+    if (strcmp(name, "attention_mask") == 0) state[v] = whole_numbers(dtype, s->n, NULL, 1, 0);
+    if (strcmp(name, "position_ids") == 0) state[v] = whole_numbers(dtype, s->n, NULL, 0, 1);
+    if (strcmp(name, "token_type_ids") == 0) state[v] = whole_numbers(dtype, s->n, NULL, 0, 0);
+  } else if (val->pub.rank >= 3 && val->pub.rank <= TN_MAX_RANK) {
+    state[v] = empty_past(w->g, val);
+  }
+  return state[v] ? TN_OK
+                  : tni_fail(w->z->err, TN_E_UNSUPPORTED, name,
+                             "input '%s' is neither input_ids, attention_mask, position_ids nor an empty past", name);
+}
+
+/* --- stops --- */
+
+static tn_status add_moments(walk *w, tni_tensor **state, const tni_qz_product *p, float *h) {
+  const tni_tensor *x = state[p->x];
+  int64_t count = 1;
+  for (uint32_t i = 0; x && i < x->rank; i++) count *= x->dims[i];
+  if (!x || !x->rank || x->dims[x->rank - 1] != p->K)
+    return tni_fail(w->z->err, TN_E_UNSUPPORTED, p->name, "the input of '%s' does not have %lld channels", p->name,
+                    (long long)p->K);
+  float *f = malloc((size_t)count * sizeof *f + 1);
+  if (!f) return tni_fail_memory(w->z->err, p->name);
+  tni_tensor_to_f32(x, 0, count, f);
+  const tn_status st = tni_quant_moments(h, f, count / p->K, p->K, &w->z->run.run, w->z->err);
+  free(f);
+  return st;
+}
+
+/* The weight is what was solved, from here on. */
+static tn_status replace_weight(walk *w, const tni_qz_product *p, const tni_qz_solved *s) {
+  tni_value *val = tni_graph_value(w->g, p->weight);
+  tni_tensor t = *val->tensor;
+  float *f = malloc((size_t)(p->N * p->K) * sizeof *f);
+  if (!f) return tni_fail_memory(w->z->err, p->name);
+  for (int64_t n = 0; n < p->N; n++)
+    for (int64_t k = 0; k < p->K; k++) f[p->kn ? k * p->N + n : n * p->K + k] = s->q[n * p->K + k];
+  if (t.dtype == TN_DT_F16) {
+    uint16_t *half = (uint16_t *)(void *)f;
+    for (int64_t i = 0; i < p->N * p->K; i++) {
+      float v;
+      memcpy(&v, f + i, sizeof v);
+      half[i] = tni_f32_to_f16(v);
+    }
+  }
+  free(w->weights[p->weight]);
+  w->weights[p->weight] = f;
+  val->tensor->data = f;
+  for (tn_id v = 0; v < w->g->n_values; v++) /* a Transpose of it */
+    if (w->once[v] && w->fixed[v]) drop(&w->once[v]);
+  return TN_OK;
+}
+
+static tn_status stop_at(walk *w, uint32_t first) {
+  tni_qz *z = w->z;
+  const tni_qz_product *p = &z->products[first];
+  const size_t bytes = (size_t)(p->K * p->K) * sizeof(float);
+  float *sum = calloc(1, bytes), *h = malloc(bytes);
+  tn_status st = sum && h ? TN_OK : tni_fail_memory(z->err, p->name);
+  bool all = true;
+  for (uint32_t i = first; i < z->n_products; i++)
+    all = all && (z->products[i].x != p->x || z->products[i].done || tni_qz_is_solved(z, i));
+  for (uint32_t s = 0; st == TN_OK && !all && s < z->n_seqs; s++)
+    st = add_moments(w, w->state + (size_t)s * w->g->n_values, p, sum);
+  for (uint32_t i = first; st == TN_OK && i < z->n_products; i++) {
+    tni_qz_product *q = &z->products[i];
+    tni_qz_solved solved;
+    if (q->x != p->x || q->K != p->K || q->done) continue;
+    memcpy(h, sum, bytes);
+    st = tni_qz_solve(z, i, h, &solved);
+    if (st != TN_OK) break;
+    st = replace_weight(w, q, &solved);
+    tni_qz_solved_finish(&solved);
+    q->done = true;
+    z->n_done++;
+  }
+  free(sum);
+  free(h);
+  return st;
+}
+
+/* Solved weights that no node after this one reads go. */
+static void drop_weights(walk *w, tn_id node) {
+  for (tn_id v = 0; v < w->g->n_values; v++) {
+    if (!w->weights[v] || w->last[v] == TN_NONE || w->last[v] > node) continue;
+    bool read = false;
+    for (tn_id u = 0; u < w->g->n_values; u++) /* through a Transpose */
+      read = read || (w->fixed[u] && w->last[u] != TN_NONE && w->last[u] > node);
+    if (read) continue;
+    free(w->weights[v]);
+    w->weights[v] = NULL;
+    tni_graph_value(w->g, v)->tensor->data = NULL;
+  }
+}
+
+static tn_status run_segment(walk *w, tn_id from, tn_id to) {
+  for (uint32_t s = 0; s < w->z->n_seqs; s++) {
+    tni_tensor **state = w->state + (size_t)s * w->g->n_values;
+    for (tn_id i = from; i < to; i++) {
+      const tni_node *n = tni_graph_node(w->g, i);
+      if (n->dead || !n->pub.n_out || n->pub.out[0] == TN_NONE || w->fixed[n->pub.out[0]]) continue;
+      const tn_status st = step(w, state, i);
+      if (st) return st;
+    }
+  }
+  return TN_OK;
+}
+
+static void prepare(walk *w) {
+  for (tn_id v = 0; v < w->g->n_values; v++) {
+    w->last[v] = TN_NONE;
+    w->fixed[v] = false;
+  }
+  for (tn_id i = 0; i < w->g->n_nodes; i++) {
+    const tni_node *n = tni_graph_node(w->g, i);
+    bool fixed = n->pub.n_in > 0;
+    for (uint32_t k = 0; k < n->pub.n_in && !n->dead; k++) {
+      const tn_id v = n->pub.in[k];
+      if (v == TN_NONE) continue;
+      w->last[v] = i;
+      fixed = fixed && (tni_graph_value(w->g, v)->pub.kind == TN_VALUE_CONST || w->fixed[v]);
+    }
+    for (uint32_t k = 0; k < n->pub.n_out; k++)
+      if (n->pub.out[k] != TN_NONE) w->fixed[n->pub.out[k]] = fixed;
+  }
+}
+
+static tn_status walk_all(walk *w) {
+  tni_qz *z = w->z;
+  tn_status st = TN_OK;
+  tn_id at = 0;
+  for (uint32_t s = 0; st == TN_OK && s < z->n_seqs; s++)
+    for (uint32_t i = 0; st == TN_OK && i < w->g->n_inputs; i++)
+      st = give_input(w, w->state + (size_t)s * w->g->n_values, &z->seqs[s], w->g->inputs[i]);
+  for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++) {
+    if (z->products[i].done) continue;
+    st = run_segment(w, at, z->products[i].node);
+    at = z->products[i].node;
+    if (st == TN_OK) drop_weights(w, at ? at - 1 : 0);
+    if (st == TN_OK) st = stop_at(w, i);
+  }
+  return st;
+}
+
+tn_status tni_qz_walk(tni_qz *z) {
+  tni_graph *g = z->import->graph;
+  const size_t n = (size_t)g->n_values + 1;
+  walk w = {.z = z,
+            .g = g,
+            .last = calloc(n, sizeof *w.last),
+            .fixed = calloc(n, sizeof *w.fixed),
+            .once = calloc(n, sizeof *w.once),
+            .state = calloc(n * z->n_seqs, sizeof *w.state),
+            .weights = calloc(n, sizeof *w.weights)};
+  tn_status st = w.last && w.fixed && w.once && w.state && w.weights ? TN_OK : tni_fail_memory(z->err, z->path);
+  if (st == TN_OK) prepare(&w);
+  if (st == TN_OK) st = walk_all(&w);
+  for (size_t i = 0; w.state && i < n * z->n_seqs; i++) drop(&w.state[i]);
+  for (size_t i = 0; w.once && i < n; i++) drop(&w.once[i]);
+  for (size_t i = 0; w.weights && i < n; i++) free(w.weights[i]);
+  free(w.last);
+  free(w.fixed);
+  free(w.once);
+  free(w.state);
+  free(w.weights);
+  return st;
+}
