@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # abi.sh [--accept] [BUILD]: the public headers against tests/abi/tenon.abi, by abidiff: every type of plugin.h and every function of
-# tenon.h, tasks.h and bundle.h; with BUILD also what its libtenon.so exports, and its soname, against tests/abi/libtenon.abi. Ends with 1
+# tenon.h, lm.h, tasks.h and bundle.h; with BUILD also what its libtenon.so exports, and its soname, against tests/abi/libtenon.abi. Ends with 1
 # where they differ, with the report; --accept writes what is there now, which belongs in one commit with a line in CHANGELOG.md.
 set -eu
 source=$(cd "$(dirname "$0")/.." && pwd)
@@ -18,9 +18,10 @@ trap 'rm -rf "$work"' EXIT
   echo '#include <tenon/plugin.h>'
   echo '#include <tenon/tasks.h>'
   echo '#include <tenon/bundle.h>'
+  echo '#include <tenon/lm.h>'
   echo 'tn_entry_v1 surface_entry;'
   echo 'tn_static_plugin surface_static;'
-  sed -n 's/^TN_API.*[ *]\(tn_[a-z0-9_]*\)(.*/__typeof__(\1) *surface_\1;/p' "$source/include/tenon/tenon.h" "$source/include/tenon/tasks.h" "$source/include/tenon/bundle.h"
+  sed -n 's/^TN_API.*[ *]\(tn_[a-z0-9_]*\)(.*/__typeof__(\1) *surface_\1;/p' "$source/include/tenon/tenon.h" "$source/include/tenon/tasks.h" "$source/include/tenon/bundle.h" "$source/include/tenon/lm.h"
 } >"$work/surface.c"
 gcc -std=gnu11 -g -O0 -shared -fPIC -I"$source/include" "$work/surface.c" -o "$work/surface.so"
 abidw --no-corpus-path --no-comp-dir-path --no-show-locs --out-file "$work/tenon.abi" "$work/surface.so"

@@ -13,6 +13,7 @@ static const struct {
   const char *command, *text;
 } summaries[] = {
     {"run", "generate text from a prompt"},
+    {"chat", "a conversation, with a model that has a chat template"},
     {"infer", "run any model once on tensors from files"},
     {"verify", "compare with expected outputs or with an oracle"},
     {"check", "which device takes each node, and why others refused"},

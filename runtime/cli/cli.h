@@ -190,6 +190,7 @@ int cli_refuse_rounded(cli *c, tn_model *m);
 int cli_list_unsupported(cli *c, const char *model);
 
 int cmd_quantize(int argc, const char **argv);
+int cmd_chat(int argc, const char **argv);
 int cmd_run(int argc, const char **argv);
 int cmd_infer(int argc, const char **argv);
 int cmd_verify(int argc, const char **argv);

@@ -2,6 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <string.h>
+#include <tenon/lm.h>
+
+#include "runtime/cli/chat/chat.h"
 #include "runtime/cli/generate.h"
 
 typedef struct out {
@@ -135,6 +139,48 @@ int cmd_run(int argc, const char **argv) {
   if (!rc) rc = run_generate(&c, lm, &g, prompt, n);
   tn_lm_destroy(lm);
   free(prompt);
+  cli_finish(&c);
+  return rc;
+}
+
+/* --- chat --- */
+
+/* Options of `run` that mean something in a conversation, and --system. */
+static void chat_rows(const opt_row *from, char **system, opt_row *rows) {
+  *rows++ = (opt_row){"system", 's', OPT_TEXT, system, "TEXT", NULL, "what the model is told first", NULL};
+  for (; from->name; from++)
+    if (!strstr(" prompt file prompt-ids ids ignore-eos ", from->name)) *rows++ = *from;
+  *rows = (opt_row)OPT_ROWS_END;
+}
+
+static int fail_chat(void *c, tn_status st) { return cli_fail(c, st); }
+
+static int run_chat(cli *c, tn_lm *lm, const gen_opts *g, const char *system) {
+  cli_chat with = {
+      .lm = lm, .system = system, .err = &c->err, .note = cli_note, .say = cli_say, .fail = fail_chat, .user = c};
+  if (!tn_lm_has_template(lm))
+    return cli_fail(c, cli_error(&c->err, TN_E_UNAVAILABLE, c->operand,
+                                 "'%s' has no chat template; `tenon run` completes text", c->operand));
+  const int rc = gen_params(c, g, lm, &with.params);
+  if (rc) return rc;
+  cli_note_weights(c, tn_lm_model(lm));
+  return cli_converse(&with);
+}
+
+int cmd_chat(int argc, const char **argv) {
+  cli c = {.command = "chat"};
+  gen_opts g;
+  opt_row rows[GEN_ROWS + 1];
+  char *system = NULL;
+  tn_lm *lm = NULL;
+  gen_options(&g);
+  g.n = 0;
+  chat_rows(g.rows, &system, rows);
+  int rc = cli_parse(&c, argc, argv, &(cli_use){"MODEL [options]", "MODEL", rows, .formats = "text", .context = true});
+  if (!rc) rc = cli_open(&c, 0);
+  if (!rc) rc = gen_load_fit(&c, c.operand, 0, &lm);
+  if (!rc) rc = run_chat(&c, lm, &g, system);
+  tn_lm_destroy(lm);
   cli_finish(&c);
   return rc;
 }

@@ -9,11 +9,12 @@
 #include "runtime/cli/cli.h"
 
 static const cli_command commands[] = {
-    {"run", cmd_run},         {"infer", cmd_infer},           {"verify", cmd_verify},     {"check", cmd_check},
-    {"inspect", cmd_inspect}, {"embed", cmd_embed},           {"classify", cmd_classify}, {"plugins", cmd_plugins},
-    {"eval", cmd_eval},       {"bench", cmd_bench},           {"trace", cmd_trace},       {"pack", cmd_pack},
-    {"conform", cmd_conform}, {"new-plugin", cmd_new_plugin}, {"bundle", cmd_bundle},     {"calibrate", cmd_calibrate},
-    {"quantize", cmd_quantize},
+    {"run", cmd_run},       {"chat", cmd_chat},           {"infer", cmd_infer},
+    {"verify", cmd_verify}, {"check", cmd_check},         {"inspect", cmd_inspect},
+    {"embed", cmd_embed},   {"classify", cmd_classify},   {"plugins", cmd_plugins},
+    {"eval", cmd_eval},     {"bench", cmd_bench},         {"trace", cmd_trace},
+    {"pack", cmd_pack},     {"conform", cmd_conform},     {"new-plugin", cmd_new_plugin},
+    {"bundle", cmd_bundle}, {"calibrate", cmd_calibrate}, {"quantize", cmd_quantize},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

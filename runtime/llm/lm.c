@@ -51,6 +51,7 @@ static tn_status load_lm(tn_lm *lm, tn_runtime *rt, const char *path, const tn_l
   if (st != TN_OK) return st;
   lm->tok_path = tni_folder_file(f, "tokenizer.json");
   st = lm->tok_path ? tni_lm_config_load(f, &lm->config, err) : tni_fail_memory(err, path);
+  if (st == TN_OK) st = tni_templates_load(f, &lm->templates, err);
   if (st != TN_OK) return st;
   tn_model_opts mo = {.h = {sizeof mo, 1, 0},
                       .flags = o->model_flags | TN_MODEL_DECODER,
@@ -100,6 +101,7 @@ void tni_lm_release(tn_lm *lm) {
   if (__atomic_fetch_sub(&lm->holders, 1, __ATOMIC_ACQ_REL) > 0) return;
   tni_lm_io_finish(&lm->io);
   tni_tokenizer_destroy(lm->tok);
+  tni_templates_finish(&lm->templates);
   free(lm->tok_path);
   tni_folder_finish(&lm->folder);
   free(lm);

@@ -18,6 +18,7 @@
 #include "runtime/base/base.h"
 #include "runtime/llm/config.h"
 #include "runtime/llm/inputs.h"
+#include "runtime/llm/template.h"
 #include "runtime/llm/tokenizer/tokenizer.h"
 
 typedef struct tni_in {
@@ -43,6 +44,7 @@ struct tn_lm {
   tni_folder folder;
   char *tok_path;
   tni_lm_config config;
+  tni_templates templates;
   tni_lm_io io;
   int64_t context;
   int32_t bos;

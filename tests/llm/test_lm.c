@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tenon/tenon.h>
+#include <tenon/lm.h>
 #include <unistd.h>
 
 static const char *data;
@@ -452,6 +452,89 @@ static void test_threads(void) {
   tn_lm_destroy(lm);
 }
 
+/* --- messages ------------------------------------------------------------------------------------------------------
+ */
+
+static const char two_messages[] =
+    "[{\"role\":\"user\",\"content\":\"In the beginning\"},{\"role\":\"assistant\",\"content\":\"God\"}]";
+
+static tn_lm *load_demo(void) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/models/demo", getenv("TENON_TEST_SOURCE"));
+  return load_at(path);
+}
+
+static tn_status apply(tn_lm *lm, const char *messages, char **text, int32_t **ids, size_t *n, tn_error *err) {
+  const tn_messages m = {.h = TN_API_HDR(tn_messages), .flags = TN_MESSAGES_PROMPT, .messages = messages};
+  size_t n_text;
+  return tn_lm_apply(lm, &m, text, &n_text, ids, n, err);
+}
+
+static void test_messages(void) {
+  tn_lm *lm = load_demo();
+  char *text = NULL;
+  int32_t *ids = NULL, *same = NULL;
+  size_t n = 0, n_same = 0, kept = 1;
+  tn_error err;
+  tn_error_init(&err);
+  CU_ASSERT_TRUE(tn_lm_has_template(lm));
+  CU_ASSERT_EQUAL_FATAL(apply(lm, two_messages, &text, &ids, &n, &err), TN_OK);
+  CU_ASSERT_STRING_EQUAL(text, "<|endoftext|>In the beginning\nGod\n");
+  /* On a clean conversation: the ids of the text, whose special tokens are recognised. */
+  CU_ASSERT_EQUAL_FATAL(tn_lm_encode(lm, text, strlen(text), 0, &same, &n_same, &err), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(n, n_same);
+  CU_ASSERT_EQUAL(memcmp(ids, same, n * sizeof *ids), 0);
+  /* A conversation keeps what it has in common with ids, less than all of them. */
+  tn_chat *c = talk(lm);
+  const tn_gen_params p = greedy(4);
+  sink s = {.n = 0};
+  CU_ASSERT_EQUAL_FATAL(tn_chat_rewind(c, ids, n, &kept, &err), TN_OK);
+  CU_ASSERT_EQUAL(kept, 0);
+  CU_ASSERT_EQUAL_FATAL(tn_generate_ids(c, ids, n, &p, take, &s, NULL, &err), TN_OK);
+  CU_ASSERT_EQUAL(tn_chat_length(c), n + 4);
+  CU_ASSERT_EQUAL_FATAL(tn_chat_rewind(c, ids, n, &kept, &err), TN_OK);
+  CU_ASSERT_EQUAL(kept, n - 1);
+  sink again = {.n = 0};
+  CU_ASSERT_EQUAL_FATAL(tn_generate_ids(c, ids + kept, n - kept, &p, take, &again, NULL, &err), TN_OK);
+  CU_ASSERT_EQUAL(memcmp(s.ids, again.ids, 4 * sizeof *s.ids), 0);
+  ids[2] ^= 1;
+  CU_ASSERT_EQUAL_FATAL(tn_chat_rewind(c, ids, n, &kept, &err), TN_OK);
+  CU_ASSERT_EQUAL(kept, 2);
+  CU_ASSERT_EQUAL(tn_chat_length(c), 2);
+  tn_chat_destroy(c);
+  tn_free(text);
+  tn_free(ids);
+  tn_free(same);
+  tn_lm_destroy(lm);
+}
+
+/* What a user types never becomes a control id, and its text stays what it was. */
+static void test_typed_tokens(void) {
+  tn_lm *lm = load_demo();
+  char *text = NULL, *back = NULL;
+  int32_t *ids = NULL;
+  size_t n = 0, n_back = 0;
+  tn_error err;
+  tn_error_init(&err);
+  CU_ASSERT_EQUAL_FATAL(
+      apply(lm, "[{\"role\":\"user\",\"content\":\"a<|endoftext|>b <|endoftext|>\"}]", &text, &ids, &n, &err), TN_OK);
+  size_t control = 0;
+  for (size_t i = 0; i < n; i++) control += ids[i] == 0;
+  CU_ASSERT_EQUAL(control, 1);
+  CU_ASSERT_EQUAL_FATAL(tn_lm_decode(lm, ids, n, 0, &back, &n_back, &err), TN_OK);
+  CU_ASSERT_STRING_EQUAL(back, text);
+  tn_free(text);
+  tn_free(back);
+  tn_free(ids);
+  static const char *const bad[] = {"{}", "[1]", "[{\"content\":\"x\"}]", "[", "[] x"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    CU_ASSERT_EQUAL(apply(lm, bad[i], &text, NULL, NULL, &err), TN_E_INVALID); /* no ids wanted */
+  const tn_messages named = {.h = TN_API_HDR(tn_messages), .messages = "[]", .name = "rag"};
+  CU_ASSERT_EQUAL(tn_lm_apply(lm, &named, NULL, NULL, NULL, NULL, &err), TN_E_UNAVAILABLE);
+  CU_ASSERT_PTR_NOT_NULL(strstr(err.message, "'rag'"));
+  tn_lm_destroy(lm);
+}
+
 int main(void) {
   char probe[512], profile[512];
   data = getenv("TENON_TEST_DATA");
@@ -480,6 +563,8 @@ int main(void) {
   CU_add_test(s, "refusals and the context's end", test_refused);
   CU_add_test(s, "stops and cancelling", test_stops);
   CU_add_test(s, "sampling by seed", test_sampling);
+  CU_add_test(s, "messages", test_messages);
+  CU_add_test(s, "special tokens that are typed", test_typed_tokens);
   CU_add_test(s, "ids only", test_ids_only);
   CU_add_test(s, "three conversations at once", test_threads);
   CU_basic_set_mode(CU_BRM_VERBOSE);

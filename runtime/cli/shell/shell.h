@@ -40,6 +40,8 @@ void cli_cancel_load(tn_runtime *rt);
 /* Any other object, by a function of its own. */
 void cli_cancel_by(void (*cancel)(void *), void *object);
 int cli_interrupted(void);
+/* What was interrupted has ended, and the program goes on: the next Ctrl-C is a first one. */
+void cli_forget_interrupt(void);
 /* All is done but what plugins' libraries do at the end of the process, which has ten seconds for that. rc. */
 int cli_end_soon(int rc);
 

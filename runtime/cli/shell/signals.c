@@ -79,3 +79,8 @@ void cli_cancel_by(void (*cancel)(void *), void *object) {
 }
 
 int cli_interrupted(void) { return was_interrupted != 0; }
+
+void cli_forget_interrupt(void) {
+  alarm(0);
+  was_interrupted = 0;
+}

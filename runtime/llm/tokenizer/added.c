@@ -154,14 +154,19 @@ static void text_piece(tni_tok_pieces *out, size_t b, size_t e, size_t zero, siz
   if (b < e) tni_pieces_add(out, (tni_tok_piece){base + b, e - b, z > e - b ? e - b : z, -1});
 }
 
-void tni_added_split(const tni_tokenizer *t, const tni_added_set *set, const char *s, size_t n, size_t zero,
-                     size_t base, tni_tok_pieces *out) {
+/* A special token of which a byte is not the template's is text. */
+static bool is_typed(const tni_added *x, const uint8_t *mine, size_t at) {
+  return mine && x->special && x->pattern.n && memchr(mine + at, 0, x->pattern.n);
+}
+
+void tni_added_split(const tni_added_set *set, const char *s, const uint8_t *mine, size_t n, size_t zero, size_t base,
+                     tni_tok_pieces *out) {
   size_t done = 0, len, last = SIZE_MAX; /* last: where the match before ended */
   /* A token that its normalizer makes nothing of is found between all characters, and so cuts the text there. */
   const tni_added *nothing = set->n && set->v[0].pattern.n == 0 ? &set->v[0] : NULL;
-  (void)t;
   for (size_t i = 0; set->n && (i < n || (nothing && i == n));) {
     const tni_added *x = i < n && set->first[(uint8_t)s[i]] ? longest_added(set, s + i, n - i) : NULL;
+    if (x && is_typed(x, mine, i)) x = NULL;
     if (!x && i != last && (i == n || ((unsigned char)s[i] & 0xc0) != 0x80)) x = nothing;
     if (!x) {
       i++;

@@ -268,8 +268,9 @@ int32_t tni_vocab_id(const tni_tok_model *m, const char *s, size_t n);
 /* w->norm in place. */
 TN_MUST_CHECK tn_status tni_normalize(const tni_tokenizer *t, tni_work *w, tn_error *err);
 /* Splits s into text and added tokens; offsets of the pieces are base + offset in s. */
-void tni_added_split(const tni_tokenizer *t, const tni_added_set *set, const char *s, size_t n, size_t zero,
-                     size_t base, tni_tok_pieces *out);
+/* mine: as in tni_tokenizer_encode_marked, of s; NULL: all. */
+void tni_added_split(const tni_added_set *set, const char *s, const uint8_t *mine, size_t n, size_t zero, size_t base,
+                     tni_tok_pieces *out);
 /* All pre-tokenizers over w->pieces. */
 TN_MUST_CHECK tn_status tni_pre_tokenize(const tni_tokenizer *t, tni_work *w, tn_error *err);
 /* Ids of one piece, appended to w. */

@@ -102,30 +102,59 @@ void tni_tokenizer_destroy(tni_tokenizer *t) {
 /* --- encoding ----------------------------------------------------------------------------------------------------- */
 
 /* Text between tokens found in the raw text: normalize it, then look for the tokens that are searched afterwards. */
-static tn_status add_text(const tni_tokenizer *t, tni_work *w, const char *s, tni_tok_piece p, tn_error *err) {
+static tn_status add_text(const tni_tokenizer *t, tni_work *w, const char *s, const uint8_t *mine, tni_tok_piece p,
+                          tn_error *err) {
   tni_str_clear(&w->norm);
   tni_str_add(&w->norm, s + p.off, p.n);
   w->norm.zero = p.zero;
   tn_status st = tni_normalize(t, w, err);
   if (st != TN_OK) return st;
   size_t base = w->text.n;
-  tni_added_split(t, &t->normalized, w->norm.n ? w->norm.v : "", w->norm.n, w->norm.zero, base, &w->pieces);
+  /* Whose bytes they are is not known any more after the normalizer: none of a piece's may be a value's. */
+  const bool typed = mine && p.n && memchr(mine + p.off, 0, p.n);
+  uint8_t *none = typed ? calloc(w->norm.n + 1, 1) : NULL;
+  if (typed && !none) return tni_fail_memory(err, "text");
+  tni_added_split(&t->normalized, w->norm.n ? w->norm.v : "", none, w->norm.n, w->norm.zero, base, &w->pieces);
+  free(none);
   tni_str_add(&w->text, w->norm.v, w->norm.n);
   return w->text.failed || w->norm.failed ? tni_fail_memory(err, "text") : TN_OK;
 }
 
-static tn_status encode_one(const tni_tokenizer *t, tni_work *w, const char *s, size_t n, bool add_special,
-                            tn_error *err) {
+/* Special ids from `from` on, but the one of unknown text. */
+static bool has_special(const tni_tokenizer *t, const tni_work *w, size_t from) {
+  for (size_t i = from; i < w->ids.n; i++)
+    if (tni_tokenizer_is_special(t, w->ids.v[i]) && w->ids.v[i] != t->model.unk) return true;
+  return false;
+}
+
+/* A piece without a special token's id: where the model's own vocabulary would make one, letter by letter. */
+static tn_status encode_plain(const tni_tokenizer *t, tni_work *w, const char *s, size_t n, tn_error *err) {
+  const size_t before = w->ids.n;
+  tn_status st = tni_model_encode(t, w, s, n, err);
+  if (st != TN_OK || !has_special(t, w, before)) return st;
+  w->ids.n = before;
+  for (size_t i = 0, len; i < n && st == TN_OK; i += len) {
+    len = tni_utf8_len(s[i]);
+    st = tni_model_encode(t, w, s + i, len, err);
+  }
+  if (st == TN_OK && has_special(t, w, before))
+    st = tni_fail(err, TN_E_UNSUPPORTED, "text", "'%.*s' is a special token that cannot be written as text",
+                  n < 60 ? (int)n : 60, s);
+  return st;
+}
+
+static tn_status encode_one(const tni_tokenizer *t, tni_work *w, const char *s, const uint8_t *mine, size_t n,
+                            bool add_special, tn_error *err) {
   tn_status st = TN_OK;
   size_t bad = tni_utf8_valid(s, n);
   if (bad < n) return tni_fail(err, TN_E_INVALID, "text", "not valid UTF-8 at byte %zu", bad);
-  tni_added_split(t, &t->raw, s, n, n ? tni_utf8_len(*s) : 0, 0, &w->next);
+  tni_added_split(&t->raw, s, mine, n, n ? tni_utf8_len(*s) : 0, 0, &w->next);
   for (size_t i = 0; st == TN_OK && i < w->next.n; i++) {
     tni_tok_piece p = w->next.v[i];
     if (p.id >= 0)
       tni_pieces_add(&w->pieces, p);
     else
-      st = add_text(t, w, s, p, err);
+      st = add_text(t, w, s, mine, p, err);
   }
   if (st == TN_OK && (w->next.failed || w->pieces.failed)) st = tni_fail_memory(err, "text");
   if (st == TN_OK) st = tni_pre_tokenize(t, w, err);
@@ -134,25 +163,35 @@ static tn_status encode_one(const tni_tokenizer *t, tni_work *w, const char *s, 
     if (p.id >= 0)
       tni_work_id(w, p.id);
     else
-      st = tni_model_encode(t, w, w->text.v + p.off, p.n, err);
+      st = (mine ? encode_plain : tni_model_encode)(t, w, w->text.v + p.off, p.n, err);
   }
   if (st == TN_OK && add_special) st = tni_post_process(t, w, err);
   if (st == TN_OK && w->ids_failed) st = tni_fail_memory(err, "ids");
   return st;
 }
 
-tn_status tni_tokenizer_encode(const tni_tokenizer *t, const char *text, size_t n, bool add_special, tni_ids *out,
-                               tn_error *err) {
+static tn_status encode(const tni_tokenizer *t, const char *text, const uint8_t *mine, size_t n, bool add_special,
+                        tni_ids *out, tn_error *err) {
   if (n > TNI_TOK_TEXT_BYTES)
     return tni_fail(err, TN_E_LIMIT, "text", "%zu bytes, at most %d in one call", n, TNI_TOK_TEXT_BYTES);
   tni_work w = {0};
-  tn_status st = encode_one(t, &w, n ? text : "", n, add_special, err);
+  tn_status st = encode_one(t, &w, n ? text : "", mine, n, add_special, err);
   if (st == TN_OK) {
     *out = w.ids;
     w.ids.v = NULL;
   }
   tni_work_finish(&w);
   return st;
+}
+
+tn_status tni_tokenizer_encode(const tni_tokenizer *t, const char *text, size_t n, bool add_special, tni_ids *out,
+                               tn_error *err) {
+  return encode(t, text, NULL, n, add_special, out, err);
+}
+
+tn_status tni_tokenizer_encode_marked(const tni_tokenizer *t, const char *text, const uint8_t *mine, size_t n,
+                                      tni_ids *out, tn_error *err) {
+  return encode(t, text, mine, n, false, out, err);
 }
 
 void tni_ids_free(tni_ids *ids) {

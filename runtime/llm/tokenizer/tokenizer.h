@@ -31,6 +31,10 @@ void tni_tokenizer_destroy(tni_tokenizer *t);
  * applied, as in transformers: they are left there by whoever encoded a batch last, and would cut or pad a prompt. */
 TN_MUST_CHECK tn_status tni_tokenizer_encode(const tni_tokenizer *t, const char *text, size_t n, bool add_special,
                                              tni_ids *out, tn_error *err);
+/* The same for a text of which mine[i] (NULL: all) says whether byte i may be part of a special token: other special
+ * tokens are text, and none of their ids comes out. Without the post-processor's template. */
+TN_MUST_CHECK tn_status tni_tokenizer_encode_marked(const tni_tokenizer *t, const char *text, const uint8_t *mine,
+                                                    size_t n, tni_ids *out, tn_error *err);
 /* Whole-sequence decode, malloc'd and terminated. skip_special drops special tokens. */
 TN_MUST_CHECK tn_status tni_tokenizer_decode(const tni_tokenizer *t, const int32_t *ids, size_t n, bool skip_special,
                                              char **text, size_t *len, tn_error *err);

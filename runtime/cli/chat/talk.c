@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/cli/chat/talk.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/base.h"
+#include "runtime/cli/shell/shell.h"
+
+tn_status talk_error(const talk *t, tn_status st, const char *where, const char *fmt, ...) {
+  va_list ap;
+  tni_error_begin(t->with->err);
+  va_start(ap, fmt);
+  (void)tni_vfail(t->with->err, st, where, fmt, ap);
+  va_end(ap);
+  return st;
+}
+
+tn_status talk_start(talk *t, const cli_chat *with) {
+  *t = (talk){.with = with, .lm = with->lm, .p = with->params, .messages = json_array()};
+  if (with->system) talk_system(t, with->system);
+  return tn_chat_create(t->lm, &t->chat, with->err);
+}
+
+void talk_finish(talk *t) {
+  tn_chat_destroy(t->chat);
+  json_decref(t->messages);
+}
+
+static void add_message(talk *t, const char *role, json_t *content) {
+  json_array_append_new(t->messages, json_pack("{s:s, s:o}", "role", role, "content", content));
+}
+
+static bool is_role(const json_t *message, const char *role) {
+  const char *r = json_string_value(json_object_get(message, "role"));
+  return r && strcmp(r, role) == 0;
+}
+
+/* The last message. NULL: there is none. */
+static json_t *last_message(const talk *t) {
+  const size_t n = json_array_size(t->messages);
+  return n ? json_array_get(t->messages, n - 1) : NULL;
+}
+
+static void drop_last(talk *t) { json_array_remove(t->messages, json_array_size(t->messages) - 1); }
+
+void talk_system(talk *t, const char *text) {
+  if (is_role(json_array_get(t->messages, 0), "system")) json_array_remove(t->messages, 0);
+  if (text) json_array_insert_new(t->messages, 0, json_pack("{s:s, s:s}", "role", "system", "content", text));
+}
+
+/* --- an answer --- */
+
+static int on_token(void *user, int32_t id, const char *text, size_t n) {
+  FILE *copy = user;
+  (void)id;
+  fwrite(text, 1, n, stdout);
+  fwrite(text, 1, n, copy);
+  return !cli_streams_flush();
+}
+
+/* A text that ends inside a letter is kept up to it. */
+static json_t *text_json(const char *text, size_t n) {
+  json_t *j = NULL;
+  for (size_t cut = 0; !j && cut < 4 && cut <= n; cut++) j = json_stringn(text, n - cut);
+  return j ? j : json_string("");
+}
+
+/* Runs ids through the model, printing. Whatever came is at *text, also after Ctrl-C. */
+static tn_status generate(talk *t, const int32_t *ids, size_t n, char **text, size_t *n_text) {
+  FILE *copy = open_memstream(text, n_text);
+  if (!copy) return talk_error(t, TN_E_NO_MEMORY, "chat", "out of memory");
+  t->last = (tn_gen_result){.h = {sizeof t->last, 1, 0}};
+  tn_status st = tn_chat_rewind(t->chat, ids, n, &t->kept, t->with->err);
+  cli_cancel_chat(t->chat);
+  if (st == TN_OK)
+    st = tn_generate_ids(t->chat, ids + t->kept, n - t->kept, &t->p, on_token, copy, &t->last, t->with->err);
+  cli_cancel_chat(NULL);
+  fclose(copy);
+  return st;
+}
+
+static tn_status answer(talk *t) {
+  char *text = NULL, *messages = json_dumps(t->messages, JSON_COMPACT);
+  size_t n_text = 0, n = 0;
+  int32_t *ids = NULL;
+  const tn_messages m = {.h = TN_API_HDR(tn_messages), .flags = TN_MESSAGES_PROMPT, .messages = messages};
+  if (!messages) return talk_error(t, TN_E_NO_MEMORY, "chat", "out of memory");
+  tn_status st = tn_lm_apply(t->lm, &m, NULL, NULL, &ids, &n, t->with->err);
+  if (st == TN_OK) st = generate(t, ids, n, &text, &n_text);
+  if (n_text) putchar('\n');
+  (void)cli_streams_flush();
+  if (st == TN_OK || (st == TN_E_CANCELLED && n_text)) add_message(t, "assistant", text_json(text, n_text));
+  if (st == TN_OK) {
+    t->answers++;
+    t->new_tokens += t->last.new_tokens;
+    t->decode_ns += t->last.decode_ns;
+  }
+  free(text);
+  free(messages);
+  tn_free(ids);
+  return st;
+}
+
+tn_status talk_say(talk *t, const char *text) {
+  const size_t before = json_array_size(t->messages);
+  json_t *content = json_string(text);
+  if (!content) return talk_error(t, TN_E_INVALID, "chat", "what was typed is not valid UTF-8");
+  add_message(t, "user", content);
+  const tn_status st = answer(t);
+  while (st != TN_OK && st != TN_E_CANCELLED && json_array_size(t->messages) > before) drop_last(t);
+  return st;
+}
+
+tn_status talk_retry(talk *t) {
+  json_t *old = NULL;
+  if (is_role(last_message(t), "assistant")) {
+    old = json_incref(last_message(t));
+    drop_last(t);
+  }
+  if (!is_role(last_message(t), "user")) {
+    if (old) json_array_append_new(t->messages, old);
+    return talk_error(t, TN_E_INVALID, "chat", "nothing was said yet");
+  }
+  t->p.seed++;
+  const tn_status st = answer(t);
+  if (st != TN_OK && st != TN_E_CANCELLED && old) json_array_append(t->messages, old);
+  json_decref(old);
+  return st;
+}
+
+bool talk_undo(talk *t) {
+  bool some = false;
+  while (is_role(last_message(t), "assistant")) drop_last(t);
+  if ((some = is_role(last_message(t), "user"))) drop_last(t);
+  return some;
+}
+
+/* --- files --- */
+
+tn_status talk_save(talk *t, const char *path) {
+  json_t *all = json_pack("{s:O}", "messages", t->messages);
+  char *text = all ? json_dumps(all, JSON_INDENT(1)) : NULL;
+  FILE *f = text ? fopen(path, "w") : NULL;
+  bool ok = f && fputs(text, f) >= 0 && fputc('\n', f) != EOF;
+  if (f && fclose(f) != 0) ok = false;
+  free(text);
+  json_decref(all);
+  return ok ? TN_OK : talk_error(t, TN_E_IO, path, "'%s' cannot be written", path);
+}
+
+tn_status talk_load(talk *t, const char *path) {
+  tni_file f;
+  tn_status st = tni_file_read(path, &f, t->with->err);
+  if (st != TN_OK) return st;
+  json_t *all = json_loadb(f.bytes ? (const char *)f.data : "", f.bytes, 0, NULL),
+         *messages = json_object_get(all, "messages");
+  bool good = json_is_array(messages);
+  for (size_t i = 0; good && i < json_array_size(messages); i++)
+    good = json_is_string(json_object_get(json_array_get(messages, i), "role"));
+  if (good) {
+    json_decref(t->messages);
+    t->messages = json_incref(messages);
+  } else {
+    st = talk_error(t, TN_E_INVALID, path, "'%s' is not {\"messages\": [{\"role\": ...}, ...]}", path);
+  }
+  json_decref(all);
+  tni_file_unmap(&f);
+  return st;
+}
+
+static double rate(uint64_t n, int64_t ns) { return ns > 0 ? (double)n * 1e9 / (double)ns : 0; }
+
+void talk_stats(const talk *t, bool all) {
+  const tn_gen_result *r = &t->last;
+  t->with->note("%u tokens, %.1f tokens/s; prompt %u, %zu kept; context %zu of %lld", r->new_tokens,
+                rate(r->new_tokens ? r->new_tokens - 1 : 0, r->decode_ns), r->prompt_tokens, t->kept,
+                tn_chat_length(t->chat), (long long)tn_lm_context(t->lm));
+  if (all)
+    t->with->note("%llu answers, %llu tokens, %.1f tokens/s", (unsigned long long)t->answers,
+                  (unsigned long long)t->new_tokens, rate(t->new_tokens - t->answers, t->decode_ns));
+}

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tenon chat: lines from a pipe and from a terminal."""
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+
+from common import BUILD, DEMO, EMULATOR, SOURCE, TENON, Case, main
+
+HOST = ["--profile", "host", "--temp", 0]
+TEMPLATE = "{{ bos_token }}{% for m in messages %}<{{ m.role }}> {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+
+
+class Piped(Case):
+    def chat(self, *lines, args=(), **kw):
+        return self.tenon("chat", DEMO, *HOST, "-n", 12, *args, stdin="".join(x + "\n" for x in lines), timeout=120, **kw)
+
+    def folder(self, template=TEMPLATE):
+        d = self.tmp / "model"
+        shutil.copytree(DEMO, d, ignore=shutil.ignore_patterns("chat_template*"))
+        if template is not None:
+            (d / "chat_template.jinja").write_text(template)
+        return d
+
+    def test_the_demo_model_answers(self):
+        r = self.chat("In the beginning", "/stats", "/quit", "never read")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertTrue(r.stdout.strip())
+        self.assertRegex(r.stderr, r"12 tokens, [\d.]+ tokens/s; prompt \d+, 0 kept; context \d+ of \d+")
+        self.assertIn("1 answers, 12 tokens", r.stderr)
+
+    def test_an_answer_is_that_of_run_on_the_template_s_text(self):
+        d = self.folder()
+        text = "<user> And God said\n<assistant>"
+        want = self.ok("run", d, *HOST, "-n", 12, "-p", text).stdout
+        self.assertEqual(self.tenon("chat", d, *HOST, "-n", 12, stdin="And God said\n").stdout, want)
+
+    def test_a_second_turn_prefills_its_own_tokens(self):
+        r = self.chat("In the beginning God created the heaven and the earth", "And", args=["--system", "Once upon a time"])
+        first, second = re.findall(r"prompt (\d+), (\d+) kept; context (\d+)", r.stderr)
+        self.assertEqual(first[1], "0")
+        self.assertGreater(int(second[1]), int(first[0]) - 2)  # the prompt before, and what of the answer is the same
+        self.assertLess(int(second[0]), int(first[0]))
+        # What is kept changes nothing: the same conversation in one go.
+        saved = self.tmp / "c.json"
+        a = self.chat("In the beginning", "/save %s" % saved, "And it came to pass").stdout.splitlines()
+        b = self.chat("/load %s" % saved, "And it came to pass").stdout.splitlines()
+        self.assertEqual(a[-len(b):], b)
+
+    def test_commands(self):
+        saved = self.tmp / "c.json"
+        r = self.chat("/system Be short", "one \\", "two", '"""', "three", "four", '"""', "/undo", "/retry", f"/save {saved}", "/help")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        said = json.loads(saved.read_text())["messages"]
+        self.assertEqual([m["role"] for m in said], ["system", "user", "assistant"])
+        self.assertEqual([said[0]["content"], said[1]["content"]], ["Be short", "one \ntwo"])
+        self.assertIn("/system [TEXT]", r.stderr)
+
+    def test_what_cannot_be(self):
+        d = self.folder(None)
+        self.fails(3, "no chat template", "tenon run", args=["chat", d, "--profile", "host"], stdin="x\n")
+        self.fails(3, "there is no '/nonsense'", args=["chat", DEMO, *HOST], stdin="/nonsense\n")
+        self.fails(3, "nothing was said", args=["chat", DEMO, *HOST], stdin="/retry\n")
+        (self.tmp / "bad.json").write_text("[]")
+        self.fails(3, "messages", args=["chat", DEMO, *HOST], stdin=f"/load {self.tmp / 'bad.json'}\n")
+        (d / "chat_template.jinja").write_text("a\n{{ raise_exception('only tools') }}")
+        self.fails(3, "chat_template.jinja: line 2: only tools", args=["chat", d, *HOST], stdin="x\n")
+        (d / "chat_template.jinja").write_text("{% if %}")
+        self.fails(3, "chat_template.jinja: line 1", args=["chat", d, *HOST], stdin="x\n")
+
+    def test_special_tokens_that_are_typed_are_text(self):
+        d = self.folder("{{ bos_token }}{{ messages[-1].content }}")
+        self.ok("chat", d, *HOST, "-n", 1, stdin="<|endoftext|>\n")
+        r = self.tenon("chat", d, *HOST, "-n", 1, stdin="<|endoftext|>\n")
+        prompt = int(re.search(r"prompt (\d+)", r.stderr).group(1))
+        self.assertGreater(prompt, 3)  # not BOS twice
+
+
+class Terminal(Case):
+    def setUp(self):
+        super().setUp()
+        self.master, slave = pty.openpty()
+        env = dict(os.environ, TENON_PLUGIN_PATH=str(BUILD / "plugins/cpu-avx2-lut"), TENON_PROFILE_PATH=str(SOURCE / "configs"),
+                   TENON_CACHE_DIR=str(self.cache))
+        self.p = subprocess.Popen([*EMULATOR, TENON, "chat", str(DEMO), "--profile", "host", "--temp", "0"], stdin=slave, stdout=slave, stderr=slave,
+                                  env=env, start_new_session=True)
+        os.close(slave)
+        self.seen = ""
+
+    def tearDown(self):
+        if self.p.poll() is None:
+            self.p.kill()
+        self.p.wait()
+        os.close(self.master)
+        super().tearDown()
+
+    def until(self, what, seconds=120):
+        end = time.time() + seconds
+        while what not in self.seen and time.time() < end:
+            if select.select([self.master], [], [], 1)[0]:
+                try:
+                    self.seen += os.read(self.master, 4096).decode(errors="replace")
+                except OSError:
+                    break
+        self.assertIn(what, self.seen)
+        before, self.seen = self.seen.split(what, 1)
+        return before
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def test_ctrl_c_stops_an_answer_and_keeps_the_conversation(self):
+        self.until("> ")
+        self.type("In the beginning\n")
+        self.until("beginning\r\n")
+        time.sleep(1)
+        self.p.send_signal(signal.SIGINT)
+        self.until("stopped")
+        self.until("> ")
+        saved = self.tmp / "c.json"
+        self.type(f"/save {saved}\n")
+        self.until("> ")
+        said = json.loads(saved.read_text())["messages"]
+        self.assertEqual([m["role"] for m in said], ["user", "assistant"])
+        self.p.send_signal(signal.SIGINT)  # at the prompt: the line, not the program
+        self.until("> ")
+        time.sleep(4)  # longer than a cancel may take
+        self.type("/nonsense\n")
+        self.until("there is no '/nonsense'")
+        self.until("> ")
+        self.type("\x04")
+        self.p.wait(timeout=60)
+        self.assertEqual(self.p.returncode, 0)
+
+
+if __name__ == "__main__":
+    main()
