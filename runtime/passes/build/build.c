@@ -105,9 +105,10 @@ bool tni_match_same_shape(const tni_graph *g, tn_id a, tn_id b) {
 
 bool tni_match_rank(const tni_graph *g, tn_id v, uint32_t rank) {
   const tni_value *x = tni_match_value(g, v);
-  for (uint32_t d = 0; x && x->pub.rank == rank && d < rank; d++)
+  if (!x || x->pub.rank != rank || rank == TNI_RANK_UNKNOWN) return false;
+  for (uint32_t d = 0; d < rank; d++)
     if (x->pub.dims[d] == TNI_EXPR_NONE) return false;
-  return x && x->pub.rank == rank;
+  return true;
 }
 
 tn_expr tni_match_last_dim(const tni_graph *g, tn_id v) {

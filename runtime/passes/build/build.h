@@ -42,7 +42,7 @@ bool tni_match_near(const tni_graph *g, tn_id v, double want);
 bool tni_match_with_scalar(const tni_graph *g, const tni_node *n, double *c, tn_id *rest);
 /* Same known rank and the same dims, proved. */
 bool tni_match_same_shape(const tni_graph *g, tn_id a, tn_id b);
-/* v has this rank, and all its dims are known. */
+/* v has this rank, and all its dims are known. An unknown rank (callers pass another value's) is none. */
 bool tni_match_rank(const tni_graph *g, tn_id v, uint32_t rank);
 /* The last dim of v, or TNI_EXPR_NONE. */
 tn_expr tni_match_last_dim(const tni_graph *g, tn_id v);
