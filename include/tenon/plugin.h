@@ -337,8 +337,8 @@ typedef struct tn_engine {
   tn_hdr h;
   const char *name;
   uint32_t flags; /* TN_ENGINE_* */
-  /* Items that it takes in flight; 0: any number. Today's host counts them for each session: where the engine is not
-   * BLOCKING, several sessions may have more in flight together. submit queues those, it does not refuse them. */
+  /* Items that it takes in flight, from submit to done, of all sessions of a runtime together; 0: any number. Several
+   * runtimes may have more in flight together. submit queues those, it does not refuse them. */
   uint32_t depth;
 } tn_engine;
 
