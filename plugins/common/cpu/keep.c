@@ -2,7 +2,6 @@
 #include "plugins/common/cpu/keep.h"
 
 #include "plugins/common/formats/formats.h"
-#include "plugins/common/formats/source.h"
 
 /* The longest group of ours that whole ones of theirs are made of; 0: none. One group for a row is made of any. */
 static uint32_t group_of_ours(int64_t group, int64_t K) {
@@ -15,10 +14,8 @@ static uint32_t group_of_ours(int64_t group, int64_t K) {
 /* A grid of levels that one of the backend's formats has as its own. */
 static const tni_clt_format *levels_format(const tni_clt_backend *b, const tn_weight *w) {
   for (uint32_t i = 0; i < b->n_formats; i++) {
-    const tn_format *f = b->formats[i]->format;
-    tn_grid g = {.h = TN_HDR(tn_grid)};
-    if (!tni_lev_kind_of(f) || f->grid(f, NULL, 0, &g) != TN_OK || !tni_cm_on_grid(w, &g)) continue;
-    return b->formats[i];
+    const tni_lev_kind *kind = tni_lev_kind_of(b->formats[i]->format);
+    if (kind && tni_lev_holds(kind, w)) return b->formats[i];
   }
   return NULL;
 }

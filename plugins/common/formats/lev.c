@@ -5,7 +5,6 @@
 
 #include "plugins/common/base/base.h"
 #include "plugins/common/formats/f16.h"
-#include "plugins/common/formats/lev_tables.h"
 #include "plugins/common/formats/source.h"
 
 enum { ROWS = TNI_LEV_ROWS, UNIT = TNI_LEV_UNIT, LINE = 64, MAX_BLOCK = TNI_LEV_MAX_BLOCK, PARENTS = 32 };
@@ -14,16 +13,6 @@ _Static_assert(ROWS == TNI_CM_SOURCE_ROWS, "blocks of the source are ours");
 
 /* Shift of quad i of four in a unit of fields of two bits. */
 static const uint8_t field_of[FIELDS] = {0, 4, 2, 6};
-
-const float tni_lev_steps[TNI_LEV_STEPS] = TNI_LEV_STEP_TABLE;
-const tni_lev_kind tni_lev_kinds[TNI_LEV_KINDS] = {
-    {TNI_LEV4, 4, 32, 1, 256, TNI_LEV4_TABLE},
-    {TNI_LEV4S, 4, 16, 1, 128, TNI_LEV4S_TABLE},
-    {TNI_LEV3, 3, 32, 2, 192, TNI_LEV3_TABLE},
-    {TNI_LEV2, 2, 32, 4, 128, TNI_LEV2_TABLE},
-};
-
-static const float *const grid_levels[TNI_LEV_KINDS] = {lev4_grid, lev4s_grid, lev3_grid, lev2_grid};
 
 struct tn_pack {
   const tn_host *host;
@@ -144,8 +133,13 @@ static tn_status grid_of_lev(const tn_format *f, const int64_t *params, uint32_t
                                           .level_dtype = TN_DT_I8,
                                           .vec = k->vec,
                                           .n_steps = TNI_LEV_STEPS,
-                                          .levels = grid_levels[k->which],
+                                          .levels = tni_lev_levels(k),
                                           .steps = tni_lev_steps});
+}
+
+bool tni_lev_holds(const tni_lev_kind *kind, const tn_weight *w) {
+  tn_grid g = {.h = TN_HDR(tn_grid)};
+  return grid_of_lev(&tni_lev_formats[kind->which], NULL, 0, &g) == TN_OK && tni_cm_on_grid(w, &g) != NULL;
 }
 
 static tn_status begin_lev(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params,

@@ -31,6 +31,7 @@
 #ifndef TENON_COMMON_FORMATS_LEV_H
 #define TENON_COMMON_FORMATS_LEV_H
 
+#include <stdbool.h>
 #include <tenon/plugin.h>
 
 enum { TNI_LEV4, TNI_LEV4S, TNI_LEV3, TNI_LEV2, TNI_LEV_KINDS };
@@ -49,9 +50,14 @@ extern const tni_lev_kind tni_lev_kinds[TNI_LEV_KINDS];
 extern const tn_format tni_lev_formats[TNI_LEV_KINDS];
 /* 2^(-i/5), rounded to f32. */
 extern const float tni_lev_steps[TNI_LEV_STEPS];
+/* Levels of the grid: [2^(bits * vec)][vec]. */
+const float *tni_lev_levels(const tni_lev_kind *kind);
 const tn_numerics *tni_lev_numerics(const tni_lev_kind *kind);
 /* Of a format of the family (any copy of it: by name); NULL for others. */
 const tni_lev_kind *tni_lev_kind_of(const tn_format *f);
+
+/* Whether the weight comes quantized with this kind's levels and steps. */
+bool tni_lev_holds(const tni_lev_kind *kind, const tn_weight *w);
 
 typedef struct tni_lev_geometry {
   int64_t N, K;

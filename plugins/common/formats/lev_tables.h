@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tables of lev.h: entries as int8, and the same as a grid's codes give them. What bench/levels.py prints, but for the
- * layout; another number is another version of the format. Only for lev.c.
+ * layout; another number is another version of the format. Only for lev_kinds.c.
  */
 #ifndef TENON_COMMON_FORMATS_LEV_TABLES_H
 #define TENON_COMMON_FORMATS_LEV_TABLES_H

@@ -7,6 +7,7 @@
 
 #include "plugins/common/cpu/kernels/kernels.h"
 #include "plugins/cpu-avx2-lut/kernels/bytes/bytes.h"
+#include "plugins/cpu-avx2-lut/kernels/floats/floats.h"
 
 extern const tni_clt_table tni_x86_kernels;
 
@@ -25,9 +26,6 @@ void tni_x86_quant_q8g32n_f32_1x32_avx2(const float *x, size_t K, size_t K_padde
 void tni_x86_quant_q8g128n_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_x86_quant_q8g32k_f32_1x32_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_x86_quant_q8g128k_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
-void tni_x86_matmul_f32_f32_f32_6x16_avx2(const tni_clt_matmul *m);
-const tni_cm_chain_kernels *tni_x86_chain_f32_1x8_avx2(void);
-const tni_cm_chain_kernels *tni_x86_chain_f32_1x16_avx512vnni(void);
 
 /* AVX-VNNI; AVX-512 with VNNI and VBMI; AMX beside it, which reads TNI_CLT_SLABS, the others TNI_CLT_ROWS_SUM. */
 #define DECLARE_GEMV(id, isa)                                                                                 \
@@ -147,13 +145,5 @@ DECLARE(lut4)
 DECLARE(lutt)
 #undef DECLARE
 void tni_x86_quant_q9g128_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
-
-/* F(0) .. F(n - 1): register tiles are named variables made by macros, as some compilers spill arrays of vectors. */
-#define TNI_X86_REP1(F) F(0)
-#define TNI_X86_REP2(F) TNI_X86_REP1(F) F(1)
-#define TNI_X86_REP3(F) TNI_X86_REP2(F) F(2)
-#define TNI_X86_REP4(F) TNI_X86_REP3(F) F(3)
-#define TNI_X86_REP5(F) TNI_X86_REP4(F) F(4)
-#define TNI_X86_REP6(F) TNI_X86_REP5(F) F(5)
 
 #endif

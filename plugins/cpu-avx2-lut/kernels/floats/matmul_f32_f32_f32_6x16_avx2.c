@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "plugins/cpu-avx2-lut/kernels/kernels.h"
+#include "plugins/cpu-avx2-lut/kernels/floats/floats.h"
 
 enum { TILE_M = 6, TILE_N = 16 };
 

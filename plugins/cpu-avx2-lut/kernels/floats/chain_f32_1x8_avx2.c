@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <immintrin.h>
 
-#include "plugins/cpu-avx2-lut/kernels/kernels.h"
+#include "plugins/cpu-avx2-lut/kernels/floats/floats.h"
 
 enum { LANES = 8 };
 typedef __m256 vf;
