@@ -68,6 +68,11 @@ uint8_t *bench_blob(const subject *s, uint64_t copies) {
       for (int64_t i = 0; i < 16; i++) memcpy(w + at + (uint64_t)i * 4, &(float){0x1p-7f}, 4);
     return w;
   }
+  if (tni_lev_kind_of(s->f->format)) {
+    for (uint64_t at = 0; at < bytes; at += (uint64_t)g->row_block_bytes)
+      for (int64_t i = 0; i < 16; i++) memcpy(w + at + (uint64_t)i * 2, &(uint16_t){0x2000}, 2);
+    return w;
+  }
   if (g->scale_bits) return grid_scales(s, w, bytes);
   int64_t sb_bytes = g->row_block_bytes / g->superblocks, scales = sb_bytes % 64 ? 16 : 32;
   for (uint64_t sb = 0; sb < bytes; sb += (uint64_t)sb_bytes)
