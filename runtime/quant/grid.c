@@ -33,22 +33,21 @@ static tn_status check_grid(const tn_grid *g, uint32_t vec, tn_error *err) {
   return TN_OK;
 }
 
-tn_status tni_quant_grid_init(const tn_grid *g, const tni_quant_table *table, tni_quant_grid *out, tn_error *err) {
+tn_status tni_quant_grid_init(const tn_grid *g, tni_quant_grid *out, tn_error *err) {
   tn_grid own;
   tn_status st = tni_take(&own, sizeof own, g, "tn_grid", err);
   if (st) return st;
   const bool levels = own.kind == TN_GRID_LEVELS;
-  const tni_quant_table t = levels && table ? *table : (tni_quant_table){.vec = 1};
-  const uint32_t vec = t.vec ? t.vec : 1;
+  const uint32_t vec = levels && own.vec ? own.vec : 1, n_steps = levels ? own.n_steps : 0;
   if ((st = check_grid(&own, vec, err))) return st;
-  if (levels && !t.levels)
+  if (levels && !own.levels)
     return tni_fail(err, TN_E_UNSUPPORTED, NULL, "a grid whose levels are to be chosen for each matrix");
-  *out = (tni_quant_grid){.grid = own, .vec = vec, .steps = t.n_steps ? t.steps : NULL, .n_steps = t.n_steps};
+  *out = (tni_quant_grid){.grid = own, .vec = vec, .steps = n_steps ? own.steps : NULL, .n_steps = n_steps};
   if (levels) {
     float *turned = malloc((size_t)own.n_codes * vec * sizeof *turned);
     if (!turned) return tni_fail_memory(err, NULL);
     for (uint32_t c = 0; c < own.n_codes; c++)
-      for (uint32_t j = 0; j < vec; j++) turned[j * own.n_codes + c] = t.levels[c * vec + j];
+      for (uint32_t j = 0; j < vec; j++) turned[j * own.n_codes + c] = own.levels[c * vec + j];
     out->levels = turned;
   } else if (own.zero_kind != TN_ZERO_HALF) {
     out->grid.zero = (float)(own.n_codes - 1) / 2;

@@ -36,19 +36,10 @@ typedef struct tni_quant_grid {
   bool signs;                 /* a scale below 0 gives other values than one above */
 } tni_quant_grid;
 
-/* What a grid of levels has beside its tn_grid: the values of codes, and scales that are steps of one parent a row. */
-typedef struct tni_quant_table {
-  uint32_t vec;        /* weights along K that one code gives; the group is a multiple of it */
-  uint32_t n_steps;    /* 0: scales are free. Else scale = parent * steps[i] in f32 */
-  const float *levels; /* [n_codes, vec] */
-  const float *steps;  /* [n_steps], not below 0 */
-} tni_quant_table;
-
-/* Takes g over; table: of LEVELS, else NULL. TN_E_UNSUPPORTED: levels that the solver would have to choose, zero points
- * of an unknown kind; TN_E_INVALID: more codes or weights per code than the limits. The grid's arrays must outlive out;
- * destroy it with finish. */
-TN_MUST_CHECK tn_status tni_quant_grid_init(const tn_grid *g, const tni_quant_table *table, tni_quant_grid *out,
-                                            tn_error *err);
+/* Takes g over. TN_E_UNSUPPORTED: levels that the solver would have to choose, zero points of an unknown kind;
+ * TN_E_INVALID: more codes or weights per code than the limits. The grid's steps must outlive out; destroy it with
+ * finish. */
+TN_MUST_CHECK tn_status tni_quant_grid_init(const tn_grid *g, tni_quant_grid *out, tn_error *err);
 void tni_quant_grid_finish(tni_quant_grid *g);
 
 /* x [T,K] in f32, row stride K: h [K,K] += x^T x. run lends threads. Where it was cancelled, h is undefined. */

@@ -70,7 +70,12 @@ static tn_status add_text(tni_qz *z, const tni_tokenizer *t, const char *text, i
 /* bos_token_id of config.json, -1 without one. */
 static int32_t read_bos(const tni_folder *f) {
   char *path = tni_folder_file(f, "config.json");
-  json_t *j = path ? json_load_file(path, 0, NULL) : NULL;
+  tni_file text;
+  json_t *j = NULL;
+  if (path && tni_file_map(path, &text, NULL) == TN_OK) {
+    j = json_loadb(text.data, (size_t)text.bytes, 0, NULL);
+    tni_file_unmap(&text);
+  }
   const json_t *id = json_object_get(j, "bos_token_id");
   const int32_t bos = json_is_integer(id) ? (int32_t)json_integer_value(id) : -1;
   json_decref(j);
@@ -205,7 +210,7 @@ static tn_status set_grid(tni_qz *z) {
                      .scale_unit = 1,
                      .zero_kind = zeros ? TN_ZERO_CODES : TN_ZERO_HALF,
                      .zero = (float)(1u << (z->o.bits - 1))};
-  return tni_quant_grid_init(&g, NULL, &z->grid, z->err);
+  return tni_quant_grid_init(&g, &z->grid, z->err);
 }
 
 static tn_status import_graph(tni_qz *z) {

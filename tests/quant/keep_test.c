@@ -38,6 +38,14 @@ static tn_status give_grid(const tn_quant *q, int64_t n0, int64_t n1, uint8_t *c
   return TN_OK;
 }
 
+static tn_status give_steps(const tn_quant *q, int64_t n0, int64_t n1, uint8_t *steps, float *parents) {
+  const choice *c = q->ctx;
+  const size_t n = (size_t)(n1 - n0);
+  if (steps) memcpy(steps, c->out.steps + n0 * c->groups, n * (size_t)c->groups);
+  if (parents) memcpy(parents, c->out.parents + n0, n * sizeof *parents);
+  return TN_OK;
+}
+
 static void solve(choice *c, const tn_grid *g, const tni_quant_grid *grid) {
   static float w[N * K], h[K * K];
   tni_pool_run r;
@@ -50,6 +58,8 @@ static void solve(choice *c, const tn_grid *g, const tni_quant_grid *grid) {
   c->out = (tni_quant_codes){.codes = calloc((size_t)(N * c->per_row), 1),
                              .scales = calloc(groups, sizeof(float)),
                              .zeros = g->kind == TN_GRID_AFFINE ? calloc(groups, sizeof(float)) : NULL,
+                             .steps = grid->steps ? calloc(groups, 1) : NULL,
+                             .parents = grid->steps ? calloc(N, sizeof(float)) : NULL,
                              .q = calloc(N * K, sizeof(float))};
   const tni_quant_task t = {.N = N, .K = K, .w = w, .h = h, .grid = grid, .damp = .1f, .sweeps = 2};
   CU_ASSERT_EQUAL_FATAL(tni_quant_solve(&t, &c->out, &r.run, NULL), TN_OK);
@@ -63,6 +73,12 @@ static void solve(choice *c, const tn_grid *g, const tni_quant_grid *grid) {
       .ctx = c,
       .grid = give_grid,
       .flags = TN_QUANT_KEEP,
+      .n_levels = g->kind == TN_GRID_LEVELS ? g->n_codes : 0,
+      .levels = g->levels,
+      .vec = g->vec,
+      .n_steps = g->n_steps,
+      .steps = g->steps,
+      .stepped = g->n_steps ? give_steps : NULL,
   };
   while (1u << c->q.bits < g->n_codes) c->q.bits++;
 }
@@ -71,6 +87,8 @@ static void free_choice(choice *c) {
   free(c->out.codes);
   free(c->out.scales);
   free(c->out.zeros);
+  free(c->out.steps);
+  free(c->out.parents);
   free(c->out.q);
 }
 
@@ -117,7 +135,7 @@ static void try_format(const tn_host *h, const tn_format *f) {
     tn_grid g = {.h = TN_HDR(tn_grid)};
     tni_quant_grid grid;
     choice c;
-    if (f->grid(f, tries[t], counts[t], &g) != TN_OK || tni_quant_grid_init(&g, NULL, &grid, NULL) != TN_OK) continue;
+    if (f->grid(f, tries[t], counts[t], &g) != TN_OK || tni_quant_grid_init(&g, &grid, NULL) != TN_OK) continue;
     solve(&c, &g, &grid);
     CU_ASSERT_EQUAL(pack(h, f, &c, tries[t], counts[t], got), TN_OK);
     const bool same = memcmp(got, c.out.q, sizeof got) == 0;

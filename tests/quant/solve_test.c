@@ -22,39 +22,30 @@ static tn_grid affine(uint32_t n_codes, uint32_t group, uint32_t zero_kind) {
                    .zero = (float)(n_codes / 2)};
 }
 
-typedef struct choice {
-  tn_grid g;
-  tni_quant_table t;
-} choice;
-
-static choice levels(uint32_t n_codes, uint32_t vec, const float *table, uint32_t group, bool stepped) {
-  choice c = {.g = affine(n_codes, group, TN_ZERO_HALF),
-              .t = {.vec = vec,
-                    .levels = table,
-                    .n_steps = stepped ? sizeof steps / sizeof *steps : 0,
-                    .steps = stepped ? steps : NULL}};
-  c.g.kind = TN_GRID_LEVELS;
-  c.g.level_dtype = TN_DT_F32;
-  return c;
-}
-
-static choice numbers(uint32_t n_codes, uint32_t group, uint32_t zero_kind) {
-  return (choice){.g = affine(n_codes, group, zero_kind)};
+static tn_grid levels(uint32_t n_codes, uint32_t vec, const float *table, uint32_t group, bool stepped) {
+  tn_grid g = affine(n_codes, group, TN_ZERO_HALF);
+  g.kind = TN_GRID_LEVELS;
+  g.level_dtype = TN_DT_F32;
+  g.vec = vec;
+  g.levels = table;
+  g.n_steps = stepped ? sizeof steps / sizeof *steps : 0;
+  g.steps = stepped ? steps : NULL;
+  return g;
 }
 
 enum { GRIDS = 9 };
-static choice grid_at(int i) {
+static tn_grid grid_at(int i) {
   switch (i) {
     case 0:
-      return numbers(16, 32, TN_ZERO_HALF);
+      return affine(16, 32, TN_ZERO_HALF);
     case 1:
-      return numbers(16, 32, TN_ZERO_CODES);
+      return affine(16, 32, TN_ZERO_CODES);
     case 2:
-      return numbers(4, 16, TN_ZERO_CODES);
+      return affine(4, 16, TN_ZERO_CODES);
     case 3:
-      return numbers(8, 128, TN_ZERO_HALF);
+      return affine(8, 128, TN_ZERO_HALF);
     case 4:
-      return numbers(256, 0, TN_ZERO_HALF);
+      return affine(256, 0, TN_ZERO_HALF);
     case 5:
       return levels(16, 1, table4, 32, false);
     case 6:
@@ -62,27 +53,26 @@ static choice grid_at(int i) {
     case 7:
       return levels(11, 2, pairs, 32, true);
     default:
-      return numbers(4, 32, TN_ZERO_VALUES);
+      return affine(4, 32, TN_ZERO_VALUES);
   }
 }
 
 typedef struct solved {
-  choice c;
+  tn_grid g;
   int64_t N, K, G, per_row;
   float *w, *h;
   tni_quant_grid grid;
   tni_quant_codes out;
 } solved;
 
-static void start(solved *s, const choice *c, int64_t N, int64_t K) {
-  const tn_grid *g = &c->g;
-  s->c = *c;
-  CU_ASSERT_EQUAL_FATAL(tni_quant_grid_init(g, c->g.kind == TN_GRID_LEVELS ? &c->t : NULL, &s->grid, NULL), TN_OK);
+static void start(solved *s, const tn_grid *g, int64_t N, int64_t K) {
+  s->g = *g;
+  CU_ASSERT_EQUAL_FATAL(tni_quant_grid_init(g, &s->grid, NULL), TN_OK);
   s->N = N;
   s->K = K;
   s->G = g->group ? (K + g->group - 1) / g->group : 1;
   s->per_row = (K + s->grid.vec - 1) / s->grid.vec;
-  const bool zeros = g->kind == TN_GRID_AFFINE, stepped = c->t.n_steps != 0;
+  const bool zeros = g->kind == TN_GRID_AFFINE, stepped = g->n_steps != 0;
   s->out = (tni_quant_codes){.codes = calloc((size_t)(N * s->per_row), 1),
                              .scales = calloc((size_t)(N * s->G), sizeof(float)),
                              .zeros = zeros ? calloc((size_t)(N * s->G), sizeof(float)) : NULL,
@@ -117,7 +107,7 @@ static tn_status solve(solved *s, bool round, uint32_t threads, tn_error *err) {
   return st;
 }
 
-static void any_task(solved *s, const choice *g, int64_t N, int64_t K) {
+static void any_task(solved *s, const tn_grid *g, int64_t N, int64_t K) {
   tni_pool_run r;
   tni_pool_run_init(&r, NULL, NULL);
   start(s, g, N, K);
@@ -143,12 +133,12 @@ static double error_of(const solved *s, const float *q) {
 static float value_at(const solved *s, int64_t r, int64_t k, uint32_t code) {
   const tn_grid *g = &s->grid.grid;
   const int64_t at = r * s->G + (g->group ? k / g->group : 0);
-  if (g->kind == TN_GRID_LEVELS) return s->c.t.levels[code * s->grid.vec + k % s->grid.vec] * s->out.scales[at];
+  if (g->kind == TN_GRID_LEVELS) return s->g.levels[code * s->grid.vec + k % s->grid.vec] * s->out.scales[at];
   return ((float)code - s->out.zeros[at]) * s->out.scales[at];
 }
 
 void test_exact(void) {
-  const choice g = numbers(16, 32, TN_ZERO_HALF);
+  const tn_grid g = affine(16, 32, TN_ZERO_HALF);
   solved s;
   any_task(&s, &g, 5, 64);
   for (int64_t i = 0; i < 5 * 64; i++) s.w[i] = ((float)(i * 7 % 16) - 8) * .25f;
@@ -163,7 +153,7 @@ void test_brute_force(void) {
   int exact = 0;
   double ours = 0, best = 0;
   for (int i = 0; i < TRIES; i++) {
-    const choice g = numbers(4, 0, TN_ZERO_HALF);
+    const tn_grid g = affine(4, 0, TN_ZERO_HALF);
     solved s;
     any_task(&s, &g, 1, K);
     CU_ASSERT_EQUAL(solve(&s, false, 1, NULL), TN_OK);
@@ -193,7 +183,7 @@ void test_brute_force(void) {
 
 void test_below_rounding(void) {
   for (int i = 0; i < GRIDS; i++) {
-    const choice g = grid_at(i);
+    const tn_grid g = grid_at(i);
     double sum = 0, rounded = 0;
     for (int t = 0; t < 4; t++) {
       solved s;
@@ -214,8 +204,8 @@ void test_below_rounding(void) {
 
 static bool scale_is_held(const solved *s, int64_t at, int64_t r) {
   const float v = s->out.scales[at];
-  if (s->c.t.n_steps) {
-    const float parent = s->out.parents[r], product = parent * s->c.t.steps[s->out.steps[at]];
+  if (s->g.n_steps) {
+    const float parent = s->out.parents[r], product = parent * s->g.steps[s->out.steps[at]];
     return v == product && tni_f16_to_f32(tni_f32_to_f16(parent)) == parent;
   }
   return tni_f16_to_f32(tni_f32_to_f16(v)) == v && (v == 0 || fabsf(v) >= 0x1p-14f);
@@ -223,7 +213,7 @@ static bool scale_is_held(const solved *s, int64_t at, int64_t r) {
 
 void test_on_grid(void) {
   for (int i = 0; i < GRIDS; i++) {
-    const choice g = grid_at(i);
+    const tn_grid g = grid_at(i);
     solved s;
     any_task(&s, &g, 9, 100);
     CU_ASSERT_EQUAL(solve(&s, false, 1, NULL), TN_OK);
@@ -231,15 +221,15 @@ void test_on_grid(void) {
       for (int64_t k = 0; k < s.K; k++) {
         const uint32_t code = s.out.codes[r * s.per_row + k / s.grid.vec];
         const float v = value_at(&s, r, k, code);
-        CU_ASSERT(code < g.g.n_codes);
+        CU_ASSERT(code < g.n_codes);
         CU_ASSERT_EQUAL(memcmp(&v, &s.out.q[r * s.K + k], sizeof v), 0);
       }
       for (int64_t b = 0; b < s.G; b++) {
         CU_ASSERT(scale_is_held(&s, r * s.G + b, r));
-        if (g.g.kind != TN_GRID_AFFINE) continue;
+        if (g.kind != TN_GRID_AFFINE) continue;
         const float z = s.out.zeros[r * s.G + b];
-        if (g.g.zero_kind == TN_ZERO_HALF) CU_ASSERT_EQUAL(z, g.g.zero);
-        if (g.g.zero_kind == TN_ZERO_CODES) CU_ASSERT(z == rintf(z) && z >= 0 && z < (float)g.g.n_codes);
+        if (g.zero_kind == TN_ZERO_HALF) CU_ASSERT_EQUAL(z, g.zero);
+        if (g.zero_kind == TN_ZERO_CODES) CU_ASSERT(z == rintf(z) && z >= 0 && z < (float)g.n_codes);
       }
     }
     finish(&s);
@@ -248,7 +238,7 @@ void test_on_grid(void) {
 
 void test_threads(void) {
   for (int i = 0; i < GRIDS; i++) {
-    const choice g = grid_at(i);
+    const tn_grid g = grid_at(i);
     solved s;
     any_task(&s, &g, 70, 300);
     float *q = malloc(70 * 300 * sizeof *q);
@@ -268,7 +258,7 @@ void test_odd_shapes(void) {
   static const int64_t shapes[][2] = {{1, 1}, {3, 31}, {2, 33}, {5, 129}, {2050, 17}, {1, 520}};
   for (int i = 0; i < GRIDS; i++)
     for (size_t n = 0; n < sizeof shapes / sizeof *shapes; n++) {
-      const choice g = grid_at(i);
+      const tn_grid g = grid_at(i);
       solved s;
       any_task(&s, &g, shapes[n][0], shapes[n][1]);
       const int64_t K = s.K;
@@ -284,12 +274,12 @@ void test_odd_shapes(void) {
 }
 
 void test_refuses(void) {
-  const choice g = numbers(16, 32, TN_ZERO_HALF);
-  const choice none = levels(16, 1, NULL, 32, false);
+  const tn_grid g = affine(16, 32, TN_ZERO_HALF);
+  const tn_grid none = levels(16, 1, NULL, 32, false);
   tn_error err = {.h = TN_HDR(tn_error)};
   tni_quant_grid grid;
   solved s;
-  CU_ASSERT_EQUAL(tni_quant_grid_init(&none.g, &none.t, &grid, &err), TN_E_UNSUPPORTED);
+  CU_ASSERT_EQUAL(tni_quant_grid_init(&none, &grid, &err), TN_E_UNSUPPORTED);
   any_task(&s, &g, 3, 40);
   s.w[50] = INFINITY;
   tni_error_begin(&err);
