@@ -15,6 +15,8 @@ typedef __m512 floats;
 enum { LANES = 16 };
 #define OP(name) _mm512_##name
 #define OP_OR(a, b) _mm512_or_si512(a, b)
+#define OP_XOR(a, b) _mm512_xor_si512(a, b)
+#define DPBUSD(sum, u, s) _mm512_dpbusd_epi32(sum, u, s)
 
 static inline ints load_codes(const uint8_t *p) { return _mm512_load_si512(p); }
 static inline ints keep_bits(ints v, int mask) { return _mm512_and_si512(v, _mm512_set1_epi8((char)mask)); }
@@ -31,27 +33,10 @@ static inline floats steps_of(const uint8_t *index, int shift) {
   return _mm512_permutexvar_ps(i, _mm512_loadu_ps(tni_lev_steps));
 }
 
-static inline ints lev_low(ints table, ints v);
-static inline ints lev_high(ints table, ints v);
-__attribute__((always_inline)) static inline ints lev_nibbles(uint32_t which, const uint8_t *u, uint32_t c);
-
 static inline ints four_in_all(const int8_t *q) {
   int32_t v;
   memcpy(&v, q, sizeof v);
   return _mm512_set1_epi32(v);
-}
-
-__attribute__((always_inline)) static inline ints lev_sums(uint32_t which, uint32_t group, ints table, const uint8_t *u,
-                                                           const int8_t *q, int32_t word) {
-  const ints raised = _mm512_xor_si512(table, _mm512_set1_epi8(-128));
-  ints s0 = _mm512_slli_epi32(_mm512_set1_epi32(word), 4), s1 = _mm512_setzero_si512();
-#pragma GCC unroll 4
-  for (uint32_t c = 0; c < group / 8; c++) {
-    const ints v = lev_nibbles(which, u, c);
-    s0 = _mm512_dpbusd_epi32(s0, lev_low(raised, v), four_in_all(q + 8 * c));
-    s1 = _mm512_dpbusd_epi32(s1, lev_high(raised, v), four_in_all(q + 8 * c + 4));
-  }
-  return _mm512_add_epi32(s0, s1);
 }
 
 #include "plugins/cpu-avx2-lut/kernels/lev_template.h"

@@ -81,17 +81,20 @@ DECLARE_DOT(tern17, 6x16)
 DECLARE_DOT(pal16, 4x16)
 #undef DECLARE_DOT
 
+/* One row and many on each tier; tile: that of AVX2. */
+#define DECLARE_TIERS(id, tile)         \
+  DECLARE_GEMV(id, avx2)                \
+  DECLARE_GEMV(id, avx2_prefetch)       \
+  DECLARE_GEMM(id, tile, avx2)          \
+  DECLARE_GEMV(id, avxvnni)             \
+  DECLARE_GEMV(id, avxvnni_prefetch)    \
+  DECLARE_GEMM(id, 6x16, avxvnni)       \
+  DECLARE_GEMV(id, avx512vnni)          \
+  DECLARE_GEMV(id, avx512vnni_prefetch) \
+  DECLARE_GEMM(id, 12x16, avx512vnni)
+
 /* Formats of plugins/common/formats/grid.h. PAIRS: those with tiles over two row blocks, F(group, bits, tile). */
-#define DECLARE_GRID(group, bits)                            \
-  DECLARE_GEMV(q8g##group##_grid##bits, avx2)                \
-  DECLARE_GEMV(q8g##group##_grid##bits, avx2_prefetch)       \
-  DECLARE_GEMM(q8g##group##_grid##bits, 6x16, avx2)          \
-  DECLARE_GEMV(q8g##group##_grid##bits, avxvnni)             \
-  DECLARE_GEMV(q8g##group##_grid##bits, avxvnni_prefetch)    \
-  DECLARE_GEMM(q8g##group##_grid##bits, 6x16, avxvnni)       \
-  DECLARE_GEMV(q8g##group##_grid##bits, avx512vnni)          \
-  DECLARE_GEMV(q8g##group##_grid##bits, avx512vnni_prefetch) \
-  DECLARE_GEMM(q8g##group##_grid##bits, 12x16, avx512vnni)
+#define DECLARE_GRID(group, bits) DECLARE_TIERS(q8g##group##_grid##bits, 6x16)
 TNI_CLT_EACH_GRID(DECLARE_GRID)
 #define TNI_X86_GRID_PAIRS(F) \
   F(32, 2, 6x32)              \
@@ -103,21 +106,13 @@ TNI_X86_GRID_PAIRS(DECLARE_PAIR)
 #undef DECLARE_GRID
 
 /* Formats of plugins/common/formats/lev.h. */
-#define DECLARE_LEV(id, ID, group)                     \
-  DECLARE_GEMV(q8g##group##_##id, avx2)                \
-  DECLARE_GEMV(q8g##group##_##id, avx2_prefetch)       \
-  DECLARE_GEMM(q8g##group##_##id, 4x16, avx2)          \
-  DECLARE_GEMV(q8g##group##_##id, avxvnni)             \
-  DECLARE_GEMV(q8g##group##_##id, avxvnni_prefetch)    \
-  DECLARE_GEMM(q8g##group##_##id, 6x16, avxvnni)       \
-  DECLARE_GEMV(q8g##group##_##id, avx512vnni)          \
-  DECLARE_GEMV(q8g##group##_##id, avx512vnni_prefetch) \
-  DECLARE_GEMM(q8g##group##_##id, 12x16, avx512vnni)
+#define DECLARE_LEV(id, ID, group) DECLARE_TIERS(q8g##group##_##id, 4x16)
 TNI_CLT_EACH_LEV(DECLARE_LEV)
 DECLARE_GEMM2(q8g32_lev4, 6x32, avx512vnni)
 DECLARE_GEMM2(q8g32_lev3, 6x32, avx512vnni)
 DECLARE_GEMM2(q8g32_lev2, 6x32, avx512vnni)
 #undef DECLARE_LEV
+#undef DECLARE_TIERS
 void tni_x86_quant_q8g16n_f32_1x16_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_x86_quant_q8g64n_f32_1x64_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 #undef DECLARE_GEMV

@@ -2,7 +2,8 @@
  *
  * What the formats of lev.h are in registers of any width: nibbles that pick levels, steps that are scales, and one row
  * times 16 outputs. Who includes it has defined ints, floats, LANES, OP(name) (the intrinsic of that width), ISA,
- * load_codes, keep_bits, in_all_lanes, halves_at, steps_of, and lev_sums, the sums of one block and register.
+ * load_codes, keep_bits, in_all_lanes, halves_at, steps_of; and for the sums of one block and register DPBUSD, the
+ * intrinsic that adds products of unsigned and signed bytes, with four_in_all, or lev_sums itself.
  */
 #ifndef TENON_CPU_AVX2_LUT_KERNELS_LEV_TEMPLATE_H
 #define TENON_CPU_AVX2_LUT_KERNELS_LEV_TEMPLATE_H
@@ -35,6 +36,22 @@ static inline ints lev_high(ints table, ints v) { return OP(shuffle_epi8)(table,
 static inline ints lev_table(uint32_t which) {
   return in_all_lanes(_mm_load_si128((const __m128i *)(const void *)tni_lev_kinds[which].level));
 }
+
+#ifdef DPBUSD
+/* Levels are raised to a zero point of 128, which the word of x takes off. */
+__attribute__((always_inline)) static inline ints lev_sums(uint32_t which, uint32_t group, ints table, const uint8_t *u,
+                                                           const int8_t *q, int32_t word) {
+  const ints raised = OP_XOR(table, OP(set1_epi8)(-128));
+  ints s0 = OP(slli_epi32)(OP(set1_epi32)(word), 4), s1 = OP_XOR(s0, s0);
+#pragma GCC unroll 4
+  for (uint32_t c = 0; c < group / 8; c++) {
+    const ints v = lev_nibbles(which, u, c);
+    s0 = DPBUSD(s0, lev_low(raised, v), four_in_all(q + 8 * c));
+    s1 = DPBUSD(s1, lev_high(raised, v), four_in_all(q + 8 * c + 4));
+  }
+  return OP(add_epi32)(s0, s1);
+}
+#endif
 
 /* Parents of LANES rows from `row` on. */
 static inline floats lev_parents(const uint8_t *head, size_t row) {
