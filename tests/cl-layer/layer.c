@@ -34,10 +34,7 @@ EXPORT cl_int CL_API_CALL clInitLayer(cl_uint n, const cl_icd_dispatch *next, cl
   layer_hook_map(&L.mine);
   layer_hook_program(&L.mine);
   layer_hook_queue(&L.mine);
-  if (L.set.log[0] && !(L.log = fopen(L.set.log, "w"))) {
-    fprintf(stderr, "TENON_CL_LAYER: cannot write %s\n", L.set.log);
-    exit(97);
-  }
+  if (L.set.log[0]) L.log = layer_open(L.set.log);
   atexit(layer_at_exit);
   *n_ret = sizeof L.mine / sizeof(void *);
   *mine = &L.mine;

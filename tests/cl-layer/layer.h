@@ -136,6 +136,9 @@ void layer_configure(const char *text);
 bool layer_is(const layer_which *w, uint64_t number, const char *text);
 
 /* report.c */
+/* For writing; ends the process if it cannot. NULL where a plugin's walls forbid the file: the host probes a plugin in such a
+ * process before it opens it in its own, and only the latter is counted. A test that wants a file takes the old one away first. */
+FILE *layer_open(const char *path);
 void layer_report(FILE *f);
 void layer_at_exit(void);
 /* The host waited: commands since the last wait, if there are any, are one submission. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -6,6 +7,13 @@
 
 static void line(FILE *f, const char *name, uint64_t value, char end) {
   fprintf(f, "%s %" PRIu64 "%c", name, value, end);
+}
+
+FILE *layer_open(const char *path) {
+  FILE *f = fopen(path, "we");
+  if (f || errno == EACCES) return f;
+  fprintf(stderr, "TENON_CL_LAYER: cannot write %s\n", path);
+  _Exit(97);
 }
 
 void layer_report(FILE *f) {
@@ -17,11 +25,8 @@ void layer_report(FILE *f) {
 void layer_at_exit(void) {
   if (L.log) fflush(L.log);
   if (!L.set.report[0]) return;
-  FILE *f = fopen(L.set.report, "w");
-  if (!f) {
-    fprintf(stderr, "TENON_CL_LAYER: cannot write %s\n", L.set.report);
-    _Exit(97);
-  }
+  FILE *f = layer_open(L.set.report);
+  if (!f) return;
   layer_report(f);
   fclose(f);
 }
