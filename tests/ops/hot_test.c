@@ -89,7 +89,11 @@ static void test_variants(void) {
     SAME(memcpy(o, w, 48 * 8 * sizeof *o); memset(o + 400, 0, 24 * sizeof *o);
          (void)k->softmax8(48, o, o + 400, o + 408, o + 416))
     SAME(memcpy(o, w, 8 * 24 * sizeof *o); k->values8(8, 32, x + 6, w, 24, w, o, 24, NULL))
-    SAME(k->gemv(15, x + 6, w, 64, 64, o, 1))
+    for (int kind = 0; kind < 3; kind++) {
+      const float *b = kind ? pairs : w;
+      SAME(k->gemv[kind](15, x + 6, b, 64, 64, o, 1))
+      SAME(k->gemv[kind](6, x + 6, b + 1, 61, 61, o, 0))
+    }
     for (int mr = 1; mr <= TNI_MR; mr++) {
       SAME(k->gemm_b16(mr, 31, pairs, 64, pairs + 700, 16, o, 16, mr % 2))
       SAME(k->gemm2_b16(mr, 15, pairs, 64, pairs + 700, 32, 16, o, 33, mr % 2))

@@ -20,17 +20,19 @@ static const int64_t shapes[][3] = {/* M N K */
                                     {200, 16, 16}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
-/* y of one product; order: bit 0 a stored [K,M], bit 1 b stored [N,K]. */
-static float *product(const int64_t *s, int order, const float *a, const float *b, tn_run *run) {
+/* y of one product; order: bit 0 a stored [K,M], bit 1 b stored [N,K]. b_dtype not 0: b is stored in it. */
+static float *product_of(const int64_t *s, int order, const float *a, const float *b, uint32_t b_dtype, tn_run *run) {
   const int64_t M = s[0], N = s[1], K = s[2];
   float *at = malloc((size_t)(M * K + 1) * sizeof *at), *bt = malloc((size_t)(N * K + 1) * sizeof *bt);
-  float *y = malloc((size_t)(M * N + 1) * sizeof *y);
+  float *y = malloc((size_t)(M * N + 1) * sizeof *y), *wide = malloc((size_t)(N * K + 1) * sizeof *wide);
   void *scratch = aligned_alloc(64, (tni_gemm_scratch(TN_DT_F32, run->n_workers) + 63) & ~63ull);
   for (int64_t m = 0; m < M; m++)
     for (int64_t k = 0; k < K; k++) at[order & 1 ? k * M + m : m * K + k] = a[m * K + k];
   for (int64_t k = 0; k < K; k++)
     for (int64_t n = 0; n < N; n++) bt[order & 2 ? n * K + k : k * N + n] = b[k * N + n];
+  if (b_dtype) tni_store_f32(b_dtype, bt, 0, N * K, memcpy(wide, bt, (size_t)(N * K) * sizeof *bt));
   tni_gemm g = {.dtype = TN_DT_F32,
+                .b_dtype = b_dtype,
                 .M = M,
                 .N = N,
                 .K = K,
@@ -51,8 +53,12 @@ static float *product(const int64_t *s, int order, const float *a, const float *
   CU_ASSERT_EQUAL(guard, 0xffffffffu);
   free(at);
   free(bt);
+  free(wide);
   free(scratch);
   return y;
+}
+static float *product(const int64_t *s, int order, const float *a, const float *b, tn_run *run) {
+  return product_of(s, order, a, b, 0, run);
 }
 
 static void test_naive(void) {
@@ -137,6 +143,33 @@ static void test_bits(void) {
   }
 }
 
+/* Weights that lie as halves give the sums of the floats that they are. */
+static void test_stored_halves(void) {
+  static const uint32_t dtypes[] = {TN_DT_F16, TN_DT_BF16};
+  tn_run run;
+  tni_run_inline(&run);
+  for (int i = 0; i < N_SHAPES; i++)
+    for (int d = 0; d < 2; d++)
+      for (int64_t M = shapes[i][0]; M > 0; M = M > 1 ? 1 : 0) {
+        const int64_t s[3] = {M, shapes[i][1], shapes[i][2]}, n = s[1] * s[2];
+        float *a = malloc((size_t)(M * s[2] + 1) * 4), *b = malloc((size_t)(n + 1) * 4);
+        float *half = malloc((size_t)(n + 1) * 4);
+        ht_fill(a, M * s[2], 5);
+        ht_fill(b, n, 6);
+        tni_store_f32(dtypes[d], half, 0, n, b);
+        tni_load_f32(dtypes[d], half, 0, n, b);
+        for (int order = 0; order < 4; order += 2) {
+          float *want = product(s, order, a, b, &run), *y = product_of(s, order, a, b, dtypes[d], &run);
+          CU_ASSERT_EQUAL(memcmp(y, want, (size_t)(M * s[1]) * 4), 0);
+          free(want);
+          free(y);
+        }
+        free(a);
+        free(b);
+        free(half);
+      }
+}
+
 static int32_t always(const tn_run *run) {
   (void)run;
   return 1;
@@ -170,5 +203,6 @@ static void test_tiles(void) {
 bool ht_add_matmul(void) {
   CU_pSuite s = CU_add_suite("host products", NULL, NULL);
   return s && CU_add_test(s, "against a naive product", test_naive) && CU_add_test(s, "same bits", test_bits) &&
+         CU_add_test(s, "stored halves", test_stored_halves) &&
          CU_add_test(s, "tiles", test_tiles) && CU_add_test(s, "cancel", test_cancel);
 }

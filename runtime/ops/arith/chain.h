@@ -14,7 +14,7 @@
 #include "runtime/shape/dims/dims.h"
 
 enum {
-  TNI_CHAIN_PIECE = 256, /* elements of a register at a time */
+  TNI_CHAIN_PIECE = 512, /* elements of a register at a time */
   TNI_CHAIN_REGS = TN_FUSED_MAX_PARTS + TN_CHAIN_MAX_INPUTS + TN_CHAIN_MAX_OPS
 };
 

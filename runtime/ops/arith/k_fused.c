@@ -217,9 +217,12 @@ static tn_status check_fused(const fused *k) {
 
 /* One row against weights of floats that lie as the sums go: pieces are wider then than a tile may be. */
 static bool reads_in_place(const fused *k) {
-  if (k->M != 1 || k->dtype != TN_DT_F32 || k->f.trans_b) return false;
-  for (uint32_t w = 0; w < k->f.n_weights; w++)
-    if (k->a->in[1 + w]->quantized && !k->a->in[1 + w]->data) return false;
+  if (k->M != 1 || k->work != TN_DT_F32) return false;
+  for (uint32_t p = 0; p < k->f.n_parts; p++) {
+    tni_ops_quantized room;
+    const tni_gemm g = gemm_of(k, p, &room);
+    if (!tni_gemm_one_row(&g)) return false;
+  }
   return true;
 }
 

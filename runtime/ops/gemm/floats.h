@@ -54,7 +54,7 @@ enum {
   TNI_GEMM_ROWS = 108, /* that meet packed columns at a time: with TNI_KC of a they stay in a second-level cache */
   TNI_GEMM_MOST = 4 * TNI_GEMM_ROWS, /* of a tile: so often packed columns are used */
   TNI_GEMM_COLS = 64,
-  TNI_GEMM_ROW_COLS = 256, /* columns of one piece of a one-row product; at most 512 */
+  TNI_GEMM_ROW_COLS = 512, /* columns of one piece of a one-row product; at most 512 */
   TNI_GEMM_PACKED = TNI_KC * (TNI_GEMM_COLS + TNI_GEMM_ROWS) /* floats that a tile packs into */
 };
 /* Rows of a tile where `tiles` others share the workers with it and may have up to `most` rows: few enough that all
@@ -64,7 +64,9 @@ int64_t tni_gemm_rows(int64_t M, int64_t most, int64_t tiles, uint32_t n_workers
  * columns n0 + n, n < nb <= TNI_GEMM_COLS. alpha, beta, c, y, M and N of g are not read. All of c's rows may change. */
 void tni_gemm_tile(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t m0, int64_t mb, int64_t n0, int64_t nb,
                    float *packed, float *c);
-/* The same sums of row 0 for n <= TNI_GEMM_ROW_COLS columns. f32, also b; a_col and b_col 1. */
+/* Whether tni_gemm_row can have these sums: one row of f32 or halves, and columns of b as they lie. */
+bool tni_gemm_one_row(const tni_gemm *g);
+/* The same sums of row 0 for n <= TNI_GEMM_ROW_COLS columns. */
 void tni_gemm_row(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t n0, int64_t n, float *c);
 
 #endif

@@ -68,6 +68,8 @@ static uint32_t dtype_of_b(const tni_gemm *g) { return g->b_dtype ? g->b_dtype :
 static void pack_rows(const tni_gemm *g, int64_t at, int64_t kc, int64_t nb, float *dst) {
   float row[NB + TNI_NR] = {0};
   for (int64_t k = 0; k < kc; k++) {
+    const char *ahead = (const char *)g->b + (at + (k + 8) * g->b_row) * 2;
+    for (int64_t i = 0; i < nb * 2; i += 64) __builtin_prefetch(ahead + i, 0, 3);
     tni_load_f32(dtype_of_b(g), g->b, at + k * g->b_row, nb, row);
     for (int64_t p = 0; p < nb; p += TNI_NR) memcpy(dst + p * kc + k * TNI_NR, row + p, TNI_NR * sizeof *row);
   }
@@ -88,6 +90,10 @@ static void pack_b(const tni_gemm *g, const tni_hot *hot, int64_t off, int64_t k
     } else if (g->b_col == 1 && dtype == TN_DT_F32 && w == TNI_NR) {
       const f32u *src = (const f32u *)g->b + at;
       for (int64_t k = 0; k < kc; k++) memcpy(dst + k * TNI_NR, src + k * g->b_row, TNI_NR * sizeof(float));
+    } else if (g->b_row == 1 && tni_is_half(dtype)) {
+      float cols[TNI_NR * TNI_KC];
+      for (int64_t i = 0; i < w; i++) tni_load_f32(dtype, g->b, at + i * g->b_col, kc, cols + i * kc);
+      hot->pack_t(dst, cols, kc, w, kc);
     } else if (g->b_col == 1 || kc < TNI_NR) {
       for (int64_t k = 0; k < kc; k++) {
         load_strided(dtype, g->b, at + k * g->b_row, g->b_col, w, dst + k * TNI_NR);
@@ -233,16 +239,24 @@ static void gemm_tiles(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     gemm_tile(j, u, j->scratch + (size_t)worker * WORKER_FLOATS);
 }
 
+bool tni_gemm_one_row(const tni_gemm *g) {
+  const bool widened = g->dtype == TN_DT_F32 || tni_is_half(g->dtype);
+  return widened && g->M == 1 && g->a_col == 1 && g->b_col == 1 && !g->pack;
+}
+
 /* Every element of b is read once and nothing is packed. */
 void tni_gemm_row(const tni_gemm *g, const tni_hot *hot, int64_t batch, int64_t n0, int64_t n, float *c) {
   const int64_t a_off = batch_offset(g, batch, g->a_batch), b_off = batch_offset(g, batch, g->b_batch);
+  const uint32_t dtype = dtype_of_b(g), kind = dtype == TN_DT_F32 ? 0 : dtype == TN_DT_F16 ? 1 : 2;
+  const int64_t size = tni_elem_size(dtype);
   const bool zero = g->K == 0 || (g->skips_zeros && is_zero(g, a_off));
   tni_poll poll = {g->run, TNI_POLL};
   if (zero) memset(c, 0, (size_t)n * sizeof(float));
   for (int64_t k0 = 0; k0 < g->K && !zero && !tni_poll_stop(&poll, n * (TNI_KC / 4)); k0 += TNI_KC) {
     const int64_t kc = g->K - k0 < TNI_KC ? g->K - k0 : TNI_KC;
-    hot->gemv(kc, (const f32u *)g->a + a_off + k0, (const f32u *)g->b + b_off + k0 * g->b_row + n0, g->b_row, n, c,
-              k0 == 0);
+    float a[TNI_KC];
+    tni_load_f32(g->dtype, g->a, a_off + k0, kc, a);
+    hot->gemv[kind](kc, a, (const char *)g->b + (b_off + k0 * g->b_row + n0) * size, g->b_row, n, c, k0 == 0);
   }
 }
 
@@ -313,7 +327,7 @@ void tni_gemm_run(tni_gemm *g, void *scratch, tn_run *run) {
   if (g->M == 0 || g->N == 0 || g->batches == 0) return;
   if (g->dtype != TN_DT_F32 && !tni_is_half(g->dtype)) {
     tni_kfor_polled(run, g->batches * g->M, g->N * (g->K + 1) / 4 + 1, plain_rows, &j);
-  } else if (g->M == 1 && g->dtype == TN_DT_F32 && g->a_col == 1 && g->b_col == 1 && !g->pack && !g->b_dtype) {
+  } else if (tni_gemm_one_row(g)) {
     j.n_tiles = (g->N + ROW_CHUNK - 1) / ROW_CHUNK;
     tni_kfor_polled(run, g->batches * j.n_tiles, (g->N < ROW_CHUNK ? g->N : ROW_CHUNK) * (g->K + 1) / 4 + 1, row_pieces,
                     &j);

@@ -8,28 +8,72 @@
 
 /* Four rows of b per pass over the accumulators; within a column the four products are added one after the other, so
  * the order is the micro tile's. */
-static void hot_gemv(int64_t kc, const void *av, const void *bv, int64_t ldb, int64_t n, float *restrict c, int first) {
-  const f32u *restrict a = av, *restrict b = bv;
+/* --- one row --- */
+
+enum { OF_FLOATS, OF_HALVES, OF_BRAINS };
+
+#define ROW_BYTES(kind) ((kind) == OF_FLOATS ? 4 : 2)
+
+static inline __attribute__((always_inline)) float widened1(const int kind, const char *p) {
+  uint16_t h;
+  if (kind == OF_FLOATS) return *(const f32u *)(const void *)p;
+  memcpy(&h, p, sizeof h);
+  return kind == OF_HALVES ? tni_half_to_f32(h) : tni_bits_f32((uint32_t)h << 16);
+}
+
+static inline __attribute__((always_inline)) v8 widened8(const int kind, const char *p) {
+  if (kind == OF_FLOATS) return load8(p);
+#ifdef __F16C__
+  const __m128i h = _mm_loadu_si128((const __m128i *)(const void *)p);
+  if (kind == OF_HALVES) return (v8)_mm256_cvtph_ps(h);
+  return (v8)_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16);
+#else
+  v8 v;
+  for (int i = 0; i < 8; i++) v[i] = widened1(kind, p + i * 2);
+  return v;
+#endif
+}
+
+static inline __attribute__((always_inline)) void gemv_of(const int kind, int64_t kc, const f32u *restrict a,
+                                                          const char *restrict b, int64_t ldb, int64_t n,
+                                                          float *restrict c, int first) {
+  const int64_t size = ROW_BYTES(kind), step = ldb * size;
   float acc[512] __attribute__((aligned(64)));
   memset(acc, 0, (size_t)n * sizeof(float));
   int64_t k = 0;
   for (; k + 4 <= kc; k += 4) {
-    const f32u *restrict r0 = b + k * ldb, *restrict r1 = r0 + ldb, *restrict r2 = r1 + ldb, *restrict r3 = r2 + ldb;
+    const char *restrict r0 = b + k * step, *restrict r1 = r0 + step;
+    const char *restrict r2 = r1 + step, *restrict r3 = r2 + step;
     const v8 s0 = all8(a[k]), s1 = all8(a[k + 1]), s2 = all8(a[k + 2]), s3 = all8(a[k + 3]);
     int64_t j = 0;
     for (; j + 8 <= n; j += 8) {
-      const v8 t = fma8(s1, load8(r1 + j), fma8(s0, load8(r0 + j), load8(acc + j)));
-      store8(acc + j, fma8(s3, load8(r3 + j), fma8(s2, load8(r2 + j), t)));
+      const int64_t at = j * size;
+      if (at % 64 == 0) /* rows are far apart: no processor guesses the next ones */
+        for (int i = 0; i < 4; i++) __builtin_prefetch(r0 + (8 + i) * step + at, 0, 3);
+      const v8 t = fma8(s1, widened8(kind, r1 + at), fma8(s0, widened8(kind, r0 + at), load8(acc + j)));
+      store8(acc + j, fma8(s3, widened8(kind, r3 + at), fma8(s2, widened8(kind, r2 + at), t)));
     }
-    for (; j < n; j++)
-      acc[j] = fma1(a[k + 3], r3[j], fma1(a[k + 2], r2[j], fma1(a[k + 1], r1[j], fma1(a[k], r0[j], acc[j]))));
+    for (; j < n; j++) {
+      const int64_t at = j * size;
+      const float t = fma1(a[k + 1], widened1(kind, r1 + at), fma1(a[k], widened1(kind, r0 + at), acc[j]));
+      acc[j] = fma1(a[k + 3], widened1(kind, r3 + at), fma1(a[k + 2], widened1(kind, r2 + at), t));
+    }
   }
-  for (; k < kc; k++) add_scaled(acc, b + k * ldb, a[k], n);
+  for (; k < kc; k++)
+    for (int64_t j = 0; j < n; j++) acc[j] = fma1(a[k], widened1(kind, b + k * step + j * size), acc[j]);
   if (first)
     memcpy(c, acc, (size_t)n * sizeof(float));
   else
     for (int64_t j = 0; j < n; j++) c[j] = c[j] + acc[j];
 }
+
+#define GEMV(name, kind)                                                                                  \
+  static void name(int64_t kc, const void *a, const void *b, int64_t ldb, int64_t n, float *c, int first) { \
+    gemv_of(kind, kc, a, b, ldb, n, c, first);                                                            \
+  }
+GEMV(gemv_floats, OF_FLOATS)
+GEMV(gemv_halves, OF_HALVES)
+GEMV(gemv_brains, OF_BRAINS)
 
 static void transpose8(float *restrict dst, int64_t ldd, const f32u *restrict s, int64_t ld) {
   v8 r[8], t[8];
@@ -269,6 +313,9 @@ static void from_half(float *restrict dst, const void *src, int64_t n) {
 #ifdef __AVX512F__
   for (; i + 16 <= n; i += 16)
     _mm512_storeu_ps(dst + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(h + i))));
+#elif defined(__F16C__)
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(h + i))));
 #endif
   for (; i < n; i++) dst[i] = tni_half_to_f32(h[i]);
 }
@@ -279,7 +326,7 @@ const tni_hot TNI_HOT_NAME = {
     .mr = TILE_MR,
     .gemm = hot_tile,
     .gemm2 = tile2,
-    .gemv = hot_gemv,
+    .gemv = {gemv_floats, gemv_halves, gemv_brains},
     .dots8 = TNI_HOT_OWN(dots8),
     .softmax8 = TNI_HOT_OWN(softmax8),
     .values8 = TNI_HOT_OWN(values8),

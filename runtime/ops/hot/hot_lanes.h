@@ -19,7 +19,7 @@
 
 #if defined(__aarch64__)
 #include <arm_neon.h>
-#elif defined(__AVX512F__)
+#elif defined(__AVX2__)
 #include <immintrin.h>
 #endif
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>
+#ifdef TNI_HOT_AVX2
+#include <cpuid.h>
+#include <stdatomic.h>
+#endif
 
 #include "runtime/ops/hot/loops.h"
 
@@ -8,7 +12,20 @@ extern const tni_hot tni_hot_base;
 #endif
 #ifdef TNI_HOT_AVX2
 extern const tni_hot tni_hot_avx2, tni_hot_twice;
-static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+/* Not every compiler's __builtin_cpu_supports knows the word. Asked once: in a virtual machine cpuid takes as long as a
+ * thousand calls. */
+static bool has_f16c(void) {
+  enum { UNKNOWN, NO, YES };
+  static atomic_int known;
+  int is = atomic_load_explicit(&known, memory_order_relaxed);
+  unsigned a, b, c, d;
+  if (is == UNKNOWN) {
+    is = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) ? YES : NO;
+    atomic_store_explicit(&known, is, memory_order_relaxed);
+  }
+  return is == YES;
+}
+static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c(); }
 #endif
 #ifdef TNI_HOT_AVX512
 extern const tni_hot tni_hot_avx512;

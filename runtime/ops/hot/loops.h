@@ -79,8 +79,9 @@ typedef struct tni_hot {
   void (*words8_b16)(float *p, int64_t n);
   /* Words of two rows: low[n] and high[n]. */
   void (*zip_b16)(void *dst, const void *low, const void *high, int64_t n);
-  /* The sums of gemm for one row and n <= 512 columns of an unpacked b[kc, n] with row stride ldb (elements). */
-  void (*gemv)(int64_t kc, const void *a, const void *b, int64_t ldb, int64_t n, float *c, int first);
+  /* The sums of gemm for one row of floats and n <= 512 columns of an unpacked b[kc, n] with row stride ldb (elements):
+   * b of floats, halves, bfloat16. */
+  void (*gemv[3])(int64_t kc, const void *a, const void *b, int64_t ldb, int64_t n, float *c, int first);
   /* dst[kc, 16] = transpose of src[n <= 16, kc] with row stride ld; columns from n on are 0. */
   void (*pack_t)(float *dst, const void *src, int64_t ld, int64_t n, int64_t kc);
   /* --- bytes; integers wrap modulo 2^32 --- */
