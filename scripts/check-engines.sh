@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# check-engines.sh BUILD: backends over libraries that nobody here wrote (examples/onednn-backend and xnnpack-backend), as projects of their own
-# against what BUILD installs: each passes `tenon conform`, and MobileNetV2 and ResNet-18 with random weights give with it
+# check-engines.sh BUILD [MINUTES]: backends over libraries that nobody here wrote (examples/onednn-backend and xnnpack-backend), as projects of their own
+# against what BUILD installs: each passes `tenon conform`, with MINUTES the thorough one of that long, both at once; and MobileNetV2 and ResNet-18 with random weights give with it
 # what onnxruntime gives, every task within its bound. One whose library is not installed is left out; none: exit 77.
 set -eu
 unset TENON_PLUGIN_PATH TENON_PROFILE_PATH TENON_PROFILE TENON_CACHE_DIR TENON_LOG
@@ -29,14 +29,21 @@ if "$python" -c 'import onnx, onnxruntime' 2>/dev/null; then
   PYTHONDONTWRITEBYTECODE=1 "$python" "$source/tests/vision/make_cnn.py" models || die "models"
   models="mobilenet-v2 resnet-18"
 fi
+minutes=${2:-}
 for e in $engines; do
   cp -R "$source/examples/$e-backend" .
   long=$(wc -l "$e-backend"/*.[ch] | awk '$2 != "total" && $1 >= 500 {print $2}')
   [ -z "$long" ] || die "500 lines or more: $long"
   build_alone "$e-backend"
+  # shellcheck disable=SC2086
+  (tenon conform "$e-backend/build/$e.so" --seed 1 --patience 4 --jobs 1 ${minutes:+--thorough --minutes $minutes} >"$e.log" 2>&1 &&
+    : >"$e.passed") &
+done
+wait
+for e in $engines; do
   plugin=$e-backend/build
-  tenon conform "$plugin/$e.so" --seed 1 >log 2>&1 || { cat log; die "tenon conform $e"; }
-  say "$(tail -1 log)"
+  [ -e "$e.passed" ] || { cat "$e.log"; die "tenon conform $e"; }
+  say "$(tail -1 "$e.log")"
   for m in $models; do
     set -- "models/$m" --data "models/$m" --profile "$e-backend/$e-profile.yaml" --plugin-dir "$work/$plugin"
     tenon verify "$@" >log 2>&1 || { cat log; die "$m with $e is not onnxruntime's"; }

@@ -96,13 +96,14 @@ typedef struct constant { /* raw, and the step that reads it */
 } constant;
 typedef struct part { /* a task: steps [first, first + n) */
   tn_task task;
+  char name[64]; /* of its first node: a copy, as the graph is lent for lower() only */
   tn_use *uses;
   uint32_t first, n;
   tn_id before;
 } part;
 struct tn_program {
   device *device;
-  tn_graph graph; /* the head of the host's: what host->eval wants later */
+  tn_graph graph; /* ctx and n_values of the host's: what host->eval wants later */
   tn_program_info info;
   const tn_need **needs;
   const tn_slot **slots;

@@ -4,6 +4,7 @@
  * checks results (TN_HOST_CHECKED) gets a task a step, with every value whole and dense between them.
  *
  * Constants come raw and are used once: set() reorders them into the one private slot, which the task reads. */
+#include <stdio.h>
 #include <string.h>
 
 #include "backend.h"
@@ -46,7 +47,7 @@ static void add_constant(tn_program *p, tn_id v) {
   constant *c = &p->constants[p->n_constants];
   c->value = v;
   c->need = (tn_need){.h = TN_HDR(tn_need), .values = &c->value, .n_values = 1, .residency = TN_RESIDENCY_HOST};
-  c->slot = (tn_slot){.h = TN_HDR(tn_slot), .name = p->graph.values[v]->name, .kind = TN_SLOT_WEIGHT,
+  c->slot = (tn_slot){.h = TN_HDR(tn_slot), .name = "constant", .kind = TN_SLOT_WEIGHT,
       .engines = 1, /* set() reads it, on the CPU */
       .align = 16, .value = v, .need = p->n_constants, .alias = TN_NONE};
   p->needs[p->n_constants++] = &c->need;
@@ -72,7 +73,7 @@ static tn_id value_slot(tn_program *p, const tn_subgraph *s, tn_id v, int betwee
   }
   if (kind == TN_SLOT_INPUT && s->graph->values[v]->kind == TN_VALUE_STEP) kind = TN_SLOT_STEP;
   tn_slot *room = &p->value_slots[p->n_value_slots++];
-  *room = (tn_slot){.h = TN_HDR(tn_slot), .name = s->graph->values[v]->name, .kind = kind, .engines = 1 << 1,
+  *room = (tn_slot){.h = TN_HDR(tn_slot), .name = "value", .kind = kind, .engines = 1 << 1,
       .align = 64, .value = v, .need = TN_NONE, .alias = TN_NONE};
   p->slots[p->info.n_slots] = room;
   return p->slot_of[v] = p->info.n_slots++;
@@ -97,7 +98,8 @@ static void make_part(tn_program *p, const tn_subgraph *s, uint32_t i, int betwe
   part *t = &p->parts[i];
   t->before = i - 1;
   t->uses = *uses;
-  t->task = (tn_task){.h = TN_HDR(tn_task), .name = s->graph->nodes[p->steps[t->first].nodes[0]]->name, .engine = 1,
+  snprintf(t->name, sizeof t->name, "%s", s->graph->nodes[p->steps[t->first].nodes[0]]->name);
+  t->task = (tn_task){.h = TN_HDR(tn_task), .name = t->name, .engine = 1,
       .uses = t->uses, .deps = &t->before, .nodes = *nodes, .n_deps = i > 0};
   t->uses[t->task.n_uses++] = (tn_use){0, TN_READ};
   for (uint32_t k = t->first; k < t->first + t->n; k++) {
@@ -219,8 +221,7 @@ tn_status lower(tn_device *pub, const tn_subgraph *s, tn_program **out, tn_error
   at[0] = (unsigned char *)p;
   for (size_t i = 1; i < sizeof room / sizeof *room; i++) at[i] = at[i - 1] + ((room[i - 1] + 63) & ~(size_t)63);
   p->device = (device *)pub;
-  /* Structs of the host may be shorter or longer than ours: never copy them by assignment. */
-  memcpy(&p->graph, s->graph, s->graph->h.size < sizeof p->graph ? s->graph->h.size : sizeof p->graph);
+  p->graph = (tn_graph){.h = TN_HDR(tn_graph), .ctx = s->graph->ctx, .n_values = s->graph->n_values};
   p->constants = (constant *)(void *)at[1], p->parts = (part *)(void *)at[2], p->steps = (step *)(void *)at[3];
   p->value_slots = (tn_slot *)(void *)at[4], p->needs = (void *)at[5], p->slots = (void *)at[6];
   p->tasks = (void *)at[7], p->slot_of = (tn_id *)(void *)at[9];

@@ -80,7 +80,8 @@ typedef struct pair_task {
   tn_use uses[2]; /* x, y */
   tn_slot slots[2];
   tn_id node;
-  const tn_expr *dims; /* of x */
+  tn_expr dims[TN_MAX_RANK]; /* of x; what the graph holds lives for the call: copies */
+  char name[48];
   uint32_t rank;
   float scale;
 } pair_task;
@@ -107,7 +108,7 @@ static int has(const tn_id *list, uint32_t n, tn_id v) {
 static tn_id slot_of(tn_program *p, const tn_subgraph *s, tn_slot *room, tn_id v) {
   for (tn_id i = 0; i < p->info.n_slots; i++)
     if (p->slots[i]->value == v) return i;
-  *room = (tn_slot){.h = TN_HDR(tn_slot), .name = s->graph->values[v]->name, .engines = 1, .align = 64, .value = v,
+  *room = (tn_slot){.h = TN_HDR(tn_slot), .name = "value", .engines = 1, .align = 64, .value = v,
       .need = TN_NONE, .alias = TN_NONE,
       .kind = has(s->inputs, s->n_inputs, v)     ? TN_SLOT_INPUT
               : has(s->outputs, s->n_outputs, v) ? TN_SLOT_OUTPUT
@@ -138,12 +139,13 @@ static tn_status lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_
     pair_task *t = &p->all[i];
     t->node = s->nodes[i];
     t->scale = scale ? (float)scale->u.f : 1;
-    t->dims = x->dims;
-    t->rank = x->rank;
+    t->rank = x->rank <= TN_MAX_RANK ? x->rank : 0;
+    memcpy(t->dims, x->dims, t->rank * sizeof *x->dims);
+    snprintf(t->name, sizeof t->name, "%s", node->name);
     t->uses[0] = (tn_use){slot_of(p, s, &t->slots[0], node->in[0]), TN_READ};
     t->uses[1] = (tn_use){slot_of(p, s, &t->slots[1], node->out[0]), TN_WRITE};
     p->deps[i] = i - 1;
-    t->task = (tn_task){.h = TN_HDR(tn_task), .name = node->name, .uses = t->uses, .n_uses = 2, .deps = &p->deps[i],
+    t->task = (tn_task){.h = TN_HDR(tn_task), .name = t->name, .uses = t->uses, .n_uses = 2, .deps = &p->deps[i],
         .n_deps = i > 0, .nodes = &t->node, .n_nodes = 1};
     for (uint32_t k = 0; k < x->rank; k++) t->task.symbols |= h->symbols(s->graph, x->dims[k]);
     p->tasks[i] = &t->task;

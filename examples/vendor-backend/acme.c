@@ -195,7 +195,8 @@ typedef struct step { /* a node: y_o = x * columns [first_o, first_o + count_o) 
   tn_use uses[MAX_USES]; /* x, the weight, outputs */
   tn_slot slots[MAX_USES];
   tn_id node, before, weights[MAX_OUT];
-  const tn_expr *x_dims;
+  tn_expr x_dims[TN_MAX_RANK]; /* what the graph holds lives for the call: copies */
+  char name[48];
   uint32_t x_rank, n_out;
   int64_t first[MAX_OUT], count[MAX_OUT], N, K;
   const unsigned char *blob; /* from set() */
@@ -226,7 +227,7 @@ static tn_id slot_of(tn_program *p, const tn_subgraph *s, tn_slot *room, tn_id v
                   : holds(s->outputs, s->n_outputs, v) ? TN_SLOT_OUTPUT
                                                        : TN_SLOT_TEMP;
   if (kind == TN_SLOT_INPUT && s->graph->values[v]->kind == TN_VALUE_STEP) kind = TN_SLOT_STEP;
-  *room = (tn_slot){.h = TN_HDR(tn_slot), .name = v == TN_NONE ? "weights" : s->graph->values[v]->name, .kind = kind,
+  *room = (tn_slot){.h = TN_HDR(tn_slot), .name = v == TN_NONE ? "weights" : "value", .kind = kind,
       .engines = 1 << 1, /* engine 1 touches it, the CPU does not */
       .align = 64, .value = v, .need = need, .alias = TN_NONE};
   p->slots[p->info.n_slots] = room;
@@ -261,7 +262,9 @@ static tn_status add_step(tn_program *p, const tn_subgraph *s, uint32_t i) {
   step *t = &p->steps[i];
   if (n_weights(n) > MAX_OUT || n->n_out > MAX_OUT || read_columns(t, h, s->graph, n) != TN_OK) return TN_E_INVALID;
   t->node = s->nodes[i];
-  t->x_dims = x->dims;
+  if (x->rank > TN_MAX_RANK) return TN_E_INVALID;
+  memcpy(t->x_dims, x->dims, x->rank * sizeof *x->dims);
+  snprintf(t->name, sizeof t->name, "%s", n->name);
   t->x_rank = x->rank;
   t->n_out = n->n_out;
   t->need = (tn_need){.h = TN_HDR(tn_need), .format = &acme8,
@@ -272,7 +275,7 @@ static tn_status add_step(tn_program *p, const tn_subgraph *s, uint32_t i) {
   for (uint32_t o = 0; o < n->n_out; o++)
     t->uses[2 + o] = (tn_use){slot_of(p, s, &t->slots[2 + o], n->out[o], TN_NONE), TN_WRITE};
   t->before = i - 1; /* a queue in order: each task waits for the one before, which is more than it must */
-  t->task = (tn_task){.h = TN_HDR(tn_task), .name = n->name, .engine = 1, .uses = t->uses, .deps = &t->before,
+  t->task = (tn_task){.h = TN_HDR(tn_task), .name = t->name, .engine = 1, .uses = t->uses, .deps = &t->before,
       .nodes = &t->node, .n_uses = 2 + n->n_out, .n_deps = i > 0, .n_nodes = 1};
   /* The symbols that this task's dims depend on: it is bound anew when one of them changes. */
   for (uint32_t k = 0; k < x->rank; k++) t->task.symbols |= h->symbols(s->graph, x->dims[k]);

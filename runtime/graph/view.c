@@ -66,6 +66,7 @@ tn_status tni_graph_view(tni_graph *g, uint32_t phase, tn_graph *out, tn_error *
   const tn_value **values = TNI_NEW_ARRAY(g->arena, const tn_value *, g->n_values);
   const tn_symbol *const *symbols = make_symbols(g, n_symbols);
   if (!ctx || !nodes || !values || !symbols || set_weights(g) != TN_OK) return tni_fail_memory(err, g->name);
+  ctx->of = g;
   ctx->exprs = g->exprs;
   ctx->padded = g->padded;
   ctx->step = g->step;

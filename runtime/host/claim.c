@@ -16,16 +16,17 @@ static void refuse_claim(tn_claim *c, uint32_t why) {
   c->reason = why;
 }
 
-static void refuse_op(tn_claim *c, const tni_host_device *d, const tn_node *n, const tni_op *op) {
+static const char *type_of(const tn_node *n) { return n->type ? n->type : "?"; }
+
+static void refuse_op(tn_claim *c, const tni_host_device *d, const tn_graph *g, tn_id id, const tni_op *op) {
+  const tn_node *n = g->nodes[id];
   refuse_claim(c, TN_WHY_OP);
   if (op) {
     snprintf(c->text, sizeof c->text, "%s: control flow has no host kernel", op->name);
     return;
   }
-  int64_t version;
-  const char *type = d->core->type(n, &version);
   snprintf(c->text, sizeof c->text, "no host kernel for %s.%s-%lld", n->domain && n->domain[0] ? n->domain : "ai.onnx",
-           type, (long long)version);
+           type_of(n), (long long)d->core->version(g, id));
 }
 
 /* Unknown shapes: what there is of them may be unknown because of data, or because something upstream is. */
@@ -85,32 +86,32 @@ static bool lacks_kernel(const tn_node *n) {
 }
 
 /* Shapes come when the node runs, and so do most dtypes' checks (runtime/interp/interp.c). */
-static bool is_dynamic(tn_claim *c, const tni_host_device *d, const tn_graph *g, const tn_node *n, const tni_op *op) {
-  if (!d->core->is_dynamic(n)) return false;
-  const tn_node *bad = d->core->find(n, lacks_kernel);
+static bool is_dynamic(tn_claim *c, const tni_host_device *d, const tn_graph *g, tn_id id, const tni_op *op) {
+  if (!d->core->is_dynamic(g, id)) return false;
+  const tn_node *n = g->nodes[id], *bad = d->core->find(g, id, lacks_kernel);
   bool typed = !(op->flags & TNI_OPF_CONTROL);
   for (uint32_t i = 0; i < n->n_in && typed; i++)
     typed = n->in[i] == TN_NONE || g->values[n->in[i]]->dtype != TN_DT_UNDEFINED;
-  int64_t version;
   if (bad) {
     refuse_claim(c, TN_WHY_OP);
     snprintf(c->text, sizeof c->text, "%s: no host kernel for %s '%.60s' in its subgraph", op->name,
-             d->core->type(bad, &version), bad->name);
+             type_of(bad), bad->name);
   } else if (typed) {
     (void)dtypes_fit(c, g, n, op);
   }
   return true;
 }
 
-static void judge_node(tn_claim *c, const tni_host_device *d, const tn_graph *g, const tn_node *n, const tn_dims *at) {
+static void judge_node(tn_claim *c, const tni_host_device *d, const tn_graph *g, tn_id id, const tn_dims *at) {
+  const tn_node *n = g->nodes[id];
   const tni_op *op = n->op == TN_OP_UNKNOWN ? NULL : tni_op_by_id(n->op);
   c->verdict = TN_YES;
-  if (op && is_dynamic(c, d, g, n, op)) return;
+  if (op && is_dynamic(c, d, g, id, op)) return;
   if (op && (op->flags & TNI_OPF_DATA_DEPENDENT)) { /* nobody marked it: it cannot be planned */
     refuse_claim(c, TN_WHY_SHAPE);
     snprintf(c->text, sizeof c->text, "%s: the output's shape depends on data", op->name);
   } else if (!tni_ops_kernel(op))
-    refuse_op(c, d, n, op);
+    refuse_op(c, d, g, id, op);
   else if (d->no_matmul && (n->op == TN_OP_MATMUL || n->op == TN_OP_GEMM || n->op == TN_OP_FUSED_MATMUL)) {
     refuse_claim(c, TN_WHY_OPTION);
     snprintf(c->text, sizeof c->text, "%s: the option no_matmul is set", op->name);
@@ -124,7 +125,7 @@ tn_status tni_hdev_claim(tn_device *dev, const tn_graph *g, const tn_dims *at, c
   (void)err;
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     tn_claim c = {.h = TN_HDR(tn_claim)};
-    judge_node(&c, d, g, g->nodes[i], at);
+    judge_node(&c, d, g, i, at);
     tn_status s = sink->node(sink->ctx, i, &c);
     if (s) return s;
   }

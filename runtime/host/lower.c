@@ -38,7 +38,7 @@ static uint32_t slot_kind(const host_build *b, tn_id v) {
 static uint32_t new_slot(host_build *b, tn_id v, uint32_t kind) {
   tn_slot *s = &b->p->slots[b->n_slots];
   const tn_value *mine = b->p->values[b->n_slots] = copy_of(b, v);
-  if (kind == TN_SLOT_WEIGHT) b->p->constants[b->n_slots] = core_of(b)->constant(b->s->graph->values[v]);
+  if (kind == TN_SLOT_WEIGHT) b->p->constants[b->n_slots] = core_of(b)->constant(b->s->graph, v);
   *s = (tn_slot){.h = TN_HDR(tn_slot),
                  .name = mine ? mine->name : "",
                  .kind = kind,
@@ -122,9 +122,10 @@ static void add_output(host_build *b, tni_htask *t, uint32_t i, tn_id v) {
 
 /* A node whose dims come when it runs is handed its operands' tensors: all of them are uses, those that only a shape
  * rule or a subgraph reads too. Constants are not: they are the graph's. */
-static void add_dynamic_inputs(host_build *b, tni_htask *t, const tn_node *n) {
+static void add_dynamic_inputs(host_build *b, tni_htask *t, tn_id id) {
+  const tn_node *n = b->s->graph->nodes[id];
   const tn_id *captures;
-  const uint32_t n_captures = core_of(b)->captures(n, &captures);
+  const uint32_t n_captures = core_of(b)->captures(b->s->graph, id, &captures);
   for (uint32_t k = 0; k < n->n_in + n_captures; k++) {
     const tn_id v = k < n->n_in ? n->in[k] : captures[k - n->n_in];
     if (v == TN_NONE || b->s->graph->values[v]->kind == TN_VALUE_CONST) continue;
@@ -136,7 +137,7 @@ static void add_dynamic_inputs(host_build *b, tni_htask *t, const tn_node *n) {
 /* A bound of Clip: absent, or a constant of one f32. */
 static bool bound_of(const host_build *b, const tn_node *n, uint32_t i, float *out) {
   if (i >= n->n_in || n->in[i] == TN_NONE) return true;
-  const tni_tensor *t = core_of(b)->constant(b->s->graph->values[n->in[i]]);
+  const tni_tensor *t = core_of(b)->constant(b->s->graph, n->in[i]);
   if (!t || t->dtype != TN_DT_F32 || !t->data || t->bytes != sizeof *out) return false;
   memcpy(out, t->data, sizeof *out);
   return true;
@@ -156,7 +157,7 @@ static tn_id activation_slot(const host_build *b, const tn_node *n, tni_bounds *
   const tn_id id = y->uses[0];
   const tn_node *a = b->s->graph->nodes[id];
   *bounds = (tni_bounds){a->op == TN_OP_RELU ? 0 : -INFINITY, INFINITY};
-  if ((a->op != TN_OP_RELU && a->op != TN_OP_CLIP) || a->in[0] != n->out[0] || core_of(b)->is_dynamic(a) ||
+  if ((a->op != TN_OP_RELU && a->op != TN_OP_CLIP) || a->in[0] != n->out[0] || core_of(b)->is_dynamic(b->s->graph, id) ||
       !is_here(b, id))
     return TN_NONE;
   if (a->op == TN_OP_CLIP && (!bound_of(b, a, 1, &bounds->lo) || !bound_of(b, a, 2, &bounds->hi))) return TN_NONE;
@@ -167,7 +168,7 @@ static tn_id activation_slot(const host_build *b, const tn_node *n, tni_bounds *
 static bool is_choice(const host_build *b, const tn_node *n) {
   const tn_graph *g = b->s->graph;
   const tn_value *c = g->values[n->in[0]], *x = g->values[n->in[1]];
-  const tni_tensor *zero = core_of(b)->constant(g->values[n->in[2]]);
+  const tni_tensor *zero = core_of(b)->constant(g, n->in[2]);
   float f = 1;
   int64_t one = 0, high = 0;
   if (c->rank < 1 || c->rank > TN_MAX_RANK || x->rank != c->rank || c->dims[c->rank - 1] == TNI_EXPR_NONE) return false;
@@ -202,9 +203,9 @@ static tn_status make_task(host_build *b, tn_id id) {
   tni_htask *t = &b->p->tasks[i];
   const tn_node *n = b->s->graph->nodes[id];
   const tni_op *op = tni_op_by_id(n->op);
-  const bool dynamic = core_of(b)->is_dynamic(n);
+  const bool dynamic = core_of(b)->is_dynamic(b->s->graph, id);
   const tn_id *captures;
-  const size_t operands = (size_t)n->n_in + n->n_out + (dynamic ? core_of(b)->captures(n, &captures) : 0) + 1;
+  const size_t operands = (size_t)n->n_in + n->n_out + (dynamic ? core_of(b)->captures(b->s->graph, id, &captures) : 0) + 1;
   t->node = tni_hkeep_node(&b->p->pool, n);
   t->kernel = n->op == TN_OP_UNKNOWN ? NULL : tni_ops_kernel(op);
   t->dynamic = dynamic;
@@ -219,7 +220,7 @@ static tn_status make_task(host_build *b, tn_id id) {
   *nodes = id;
   t->pub =
       (tn_task){.h = TN_HDR(tn_task), .name = t->node->name, .uses = uses, .deps = deps, .nodes = nodes, .n_nodes = 1};
-  if (dynamic) add_dynamic_inputs(b, t, n);
+  if (dynamic) add_dynamic_inputs(b, t, id);
   for (uint32_t k = 0; k < n->n_in && !dynamic; k++) add_input(b, t, k, op);
   const tn_id act = dynamic ? TN_NONE : activation_slot(b, n, &t->bounds);
   if (act != TN_NONE) {
@@ -249,7 +250,7 @@ static size_t slot_bound(const host_build *b, uint8_t *seen) {
   for (uint32_t i = 0; i < b->s->n_nodes; i++) {
     const tn_node *node = b->s->graph->nodes[b->s->nodes[i]];
     const tn_id *captures;
-    const uint32_t n_captures = core_of(b)->captures(node, &captures);
+    const uint32_t n_captures = core_of(b)->captures(b->s->graph, b->s->nodes[i], &captures);
     for (uint32_t k = 0; k < node->n_in; k++) n += first_time(seen, node->in[k]);
     for (uint32_t k = 0; k < node->n_out; k++) n += first_time(seen, node->out[k]);
     for (uint32_t k = 0; k < n_captures; k++) n += first_time(seen, captures[k]);

@@ -28,32 +28,37 @@ static tn_status enumerate_host(tn_plugin *p, uint32_t cap, const tn_caps **out,
 }
 
 /* A host without the extension: no constant is known before set(), and every node has dims. */
-static const tni_tensor *no_constant(const tn_value *v) {
-  (void)v;
+static const tni_tensor *no_constant(const tn_graph *g, tn_id value) {
+  (void)g;
+  (void)value;
   return NULL;
 }
-static bool never_dynamic(const tn_node *n) {
-  (void)n;
+static bool never_dynamic(const tn_graph *g, tn_id node) {
+  (void)g;
+  (void)node;
   return false;
 }
-static uint32_t no_captures(const tn_node *n, const tn_id **ids) {
-  (void)n;
+static uint32_t no_captures(const tn_graph *g, tn_id node, const tn_id **ids) {
+  (void)g;
+  (void)node;
   *ids = NULL;
   return 0;
 }
-static const char *unknown_type(const tn_node *n, int64_t *version) {
-  (void)n;
-  *version = 0;
-  return "?";
+static int64_t no_version(const tn_graph *g, tn_id node) {
+  (void)g;
+  (void)node;
+  return 0;
 }
-static const tn_node *find_itself(const tn_node *n, bool (*is)(const tn_node *n)) { return is(n) ? n : NULL; }
+static const tn_node *find_itself(const tn_graph *g, tn_id node, bool (*is)(const tn_node *n)) {
+  return is(g->nodes[node]) ? g->nodes[node] : NULL;
+}
 
 static const tni_core_graph *core_of(const tn_host *host) {
   static const tni_core_graph none = {.h = TN_HDR(tni_core_graph),
                                       .constant = no_constant,
                                       .is_dynamic = never_dynamic,
                                       .captures = no_captures,
-                                      .type = unknown_type,
+                                      .version = no_version,
                                       .find = find_itself};
   const tni_core_graph *core = host->get_extension ? host->get_extension(host->ctx, TNI_CORE_GRAPH, 1) : NULL;
   return core && TN_HAS(core, tni_core_graph, find) ? core : &none;

@@ -26,6 +26,10 @@ static inline layer *layer_of(tn_device *d) { return (layer *)(void *)d; }
 /* The first is kept. */
 void tni_obs_wrong(layer *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* A copy of g for a call, and the bytes that it takes of a loan. */
+size_t tni_obs_graph_bytes(const tn_graph *g);
+const tn_graph *tni_obs_lend_graph(tni_cf_loan *l, const tn_graph *g);
+
 tn_status tni_obs_create(tn_device *d, const tn_buffer_req *req, tn_buffer **out, tn_error *err);
 tn_status tni_obs_share(tn_buffer *b, uint32_t kind, tn_buffer_req *out, tn_error *err);
 void tni_obs_destroy(tn_buffer *b);

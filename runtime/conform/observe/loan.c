@@ -39,6 +39,7 @@ void tni_cf_loan_end(tni_cf_loan *l) {
   if (!l->map) return;
   const size_t bytes = (size_t)(l->end - l->map) + PAGE;
   (void)mprotect(l->map, bytes, PROT_NONE);
+  (void)madvise(l->map, bytes, MADV_DONTNEED); /* the addresses are kept, not the memory */
   pthread_mutex_lock(&over_lock);
   const uint32_t i = next_over++ % KEPT;
   if (over[i].map) (void)munmap(over[i].map, over[i].bytes);

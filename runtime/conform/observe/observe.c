@@ -67,8 +67,8 @@ static tn_status obs_claim(tn_device *d, const tn_graph *g, const tn_dims *at, c
   const tn_claim_sink ours = {
       .h = TN_HDR(tn_claim_sink), .ctx = &r, .node = refusing_node, .group = refusing_group, .state = refusing_state};
   if (r.seed) sink = &ours;
-  const bool lent = tni_cf_loan_begin(&l, "claim", g->h.size + sink->h.size + dims_bytes(at));
-  const tn_graph *head = lent ? tni_cf_loan_copy(&l, g, g->h.size) : g;
+  const bool lent = tni_cf_loan_begin(&l, "claim", tni_obs_graph_bytes(g) + sink->h.size + dims_bytes(at));
+  const tn_graph *head = lent ? tni_obs_lend_graph(&l, g) : g;
   const tn_claim_sink *s = lent ? tni_cf_loan_copy(&l, sink, sink->h.size) : sink;
   const char *before = tni_cf_call_begin("claim");
   const tn_status st = layer_of(d)->real->claim(layer_of(d)->real, head, lent ? lend_dims(&l, at) : at, s, err);
@@ -82,10 +82,10 @@ static tn_status obs_lower(tn_device *d, const tn_subgraph *s, tn_program **out,
   const size_t ids = sizeof(tn_id) * (2 * (size_t)s->n_nodes + s->n_inputs + s->n_outputs + s->n_states),
                layouts = s->n_states * (sizeof(tn_layout) + sizeof(void *) + 16);
   tn_subgraph *copy = NULL;
-  if (tni_cf_loan_begin(&l, "lower", s->h.size + s->graph->h.size + ids + layouts))
+  if (tni_cf_loan_begin(&l, "lower", s->h.size + tni_obs_graph_bytes(s->graph) + ids + layouts))
     copy = tni_cf_loan_copy(&l, s, s->h.size);
   if (copy) {
-    copy->graph = tni_cf_loan_copy(&l, s->graph, s->graph->h.size);
+    copy->graph = tni_obs_lend_graph(&l, s->graph);
     copy->nodes = tni_cf_loan_copy(&l, s->nodes, s->n_nodes * sizeof(tn_id));
     copy->group_of = tni_cf_loan_copy(&l, s->group_of, s->n_nodes * sizeof(tn_id));
     copy->inputs = tni_cf_loan_copy(&l, s->inputs, s->n_inputs * sizeof(tn_id));

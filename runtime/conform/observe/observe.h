@@ -16,8 +16,8 @@
 /* A layer over `real`, which must outlive it; NULL without memory. One program, plan or args is only ever used through
  * the layer that it came from. */
 tn_device *tni_cf_observe(tn_device *real);
-/* From now on about a third of the nodes that the device would take alone are refused in its place, chosen by seed: what
- * lies where is another thing then, values go to and fro. 0: none. */
+/* From now on about a third of the nodes that the device would take alone are refused in its place, chosen by seed:
+ * what lies where is another thing then, values go to and fro. 0: none. */
 void tni_cf_observe_refuse(tn_device *layer, uint32_t seed);
 /* The first thing that was wrong, or NULL; lives as long as the layer. */
 const char *tni_cf_observed(const tn_device *layer);

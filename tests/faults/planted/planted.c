@@ -56,6 +56,9 @@ static known_args *all_args[MAX_KNOWN];
 static known_plan all_plans[MAX_KNOWN];
 static float shared_scratch[1 << 20];
 static const tn_dims *kept_dims; /* the host's, after bind came back */
+static const char *kept_name;    /* a node's, after lower came back */
+static const tn_expr *kept_value; /* dims of a value, the same */
+static volatile tn_expr seen;
 static void *volatile leaked;
 static const void *last_program, *last_args; /* of the last append, and where it went */
 static tn_id last_task;
@@ -364,6 +367,8 @@ static tn_status my_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *
   pieces = 0;
   before(k);
   if (IS(KEEPS_DIMS) && kept_dims && kept_dims->n > 64) return TN_E_INVALID;
+  if (IS(KEEPS_NAME) && kept_name) seen = (tn_expr)*kept_name;
+  if (IS(KEEPS_VALUE) && kept_value) seen = *kept_value;
   void *block = IS(ALLOCATES) ? services->alloc(services->ctx, 64, 16, TN_TAG_PLUGIN) : NULL;
   tn_status st = saved.run(plan, a, IS(SPLIT) ? &w.run : run, err);
   if (block) services->free(services->ctx, block);
@@ -407,6 +412,8 @@ static tn_status my_lower(tn_device *d, const tn_subgraph *s, tn_program **out, 
   tn_status st = saved.lower(d, s, out, err);
   if (block && st == TN_OK) services->free(services->ctx, block);
   if (st == TN_OK) nodes_note(s, *out, saved.info(*out));
+  if (IS(KEEPS_NAME)) kept_name = s->graph->nodes[s->nodes[0]]->name;
+  if (IS(KEEPS_VALUE)) kept_value = s->graph->values[s->inputs[0]]->dims;
   if (st != TN_OK || !IS(TRANSPOSED)) return st;
   const tn_program_info *info = saved.info(*out);
   for (uint32_t i = 0; i < info->n_needs; i++) ((tn_need *)(uintptr_t)info->needs[i])->flags ^= TN_NEED_KN;
