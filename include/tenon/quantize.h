@@ -35,14 +35,18 @@ typedef struct tn_quantize_opts {
    * be NULL. */
   tn_status (*progress)(void *user, const char *product, uint32_t done, uint32_t count);
   void *user;
+  /* A weight format of a plugin, "lev3" or "w4g:32"; bits, block and TN_QUANTIZE_ZEROS then count for nothing. NULL: as
+   * they say. */
+  const char *weights;
+  tn_runtime *runtime; /* whose plugins state it, those of TN_RT_SCAN too; NULL without weights. Read only */
 } tn_quantize_opts;
 
 /* Walks the model in f32 over the texts, layer by layer, each product with the inputs that the quantized ones before it
- * give, and writes FOLDER: model.onnx with MatMulNBits of com.microsoft in the place of products with constant
- * matrices, model.onnx_data, and what else the model's folder has for tokens and configuration. The folder appears
+ * give, and writes FOLDER: model.onnx with MatMulNBits of com.microsoft, or MatMulLevels of ai.tenon where the format
+ * has levels of a table (docs/operators-contrib.md), in the place of products with constant matrices, model.onnx_data, and what else the model's folder has for tokens and configuration. The folder appears
  * whole or not at all; a call that was killed goes on where it was. Equal options give equal bytes. TN_E_INVALID: an
- * option, with its name, or a weight that is not finite; TN_E_UNSUPPORTED: an input or node that the walk cannot run,
- * with its name; TN_E_CANCELLED; TN_E_IO; else as tn_model_load. */
+ * option, with its name, or a weight that is not finite; TN_E_UNSUPPORTED: a weight format that does not say its grid;
+ * an input or node that the walk cannot run, with its name; TN_E_CANCELLED; TN_E_IO; else as tn_model_load. */
 TN_API TN_MUST_CHECK tn_status tn_quantize(const tn_quantize_opts *o, tn_error *err);
 
 #ifdef __cplusplus

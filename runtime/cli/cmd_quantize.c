@@ -11,7 +11,7 @@
 #include "runtime/cli/texts.h"
 
 typedef struct quantize_opts {
-  char *out, *text;
+  char *out, *text, *weights;
   int bits, block, zeros, round, piece;
   long long max_tokens;
   char **texts;
@@ -58,14 +58,20 @@ static int quantize_model(cli *c, quantize_opts *q) {
                               .n_texts = q->n_texts,
                               .piece = (uint32_t)q->piece,
                               .max_tokens = (uint64_t)q->max_tokens,
-                              .progress = show_progress};
+                              .progress = show_progress,
+                              .weights = q->weights,
+                              .runtime = c->rt};
   if (st == TN_OK) st = cli_saved(c, tn_quantize(&o, &c->err));
   if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%*s\r", 78, "");
   for (uint32_t i = 0; i < q->n_texts; i++) free(q->texts[i]);
   free(q->texts);
   if (st != TN_OK) return cli_fail(c, st);
   if (c->format == FMT_JSON)
-    cli_print_json(json_pack("{s:s, s:i, s:i}", "folder", q->out, "bits", q->bits, "block", q->block), JSON_INDENT(1));
+    cli_print_json(q->weights ? json_pack("{s:s, s:s}", "folder", q->out, "weights", q->weights)
+                              : json_pack("{s:s, s:i, s:i}", "folder", q->out, "bits", q->bits, "block", q->block),
+                   JSON_INDENT(1));
+  else if (q->weights)
+    printf("%s: %s\n", q->out, q->weights);
   else
     printf("%s: %d bits in blocks of %d\n", q->out, q->bits, q->block);
   return EXIT_DONE;
@@ -73,12 +79,13 @@ static int quantize_model(cli *c, quantize_opts *q) {
 
 int cmd_quantize(int argc, const char **argv) {
   cli c = {.command = "quantize"};
-  quantize_opts q = {.bits = 4, .block = 32, .piece = 512};
+  quantize_opts q = {.piece = 512};
   const opt_row own[] = {
       {"output", 'o', OPT_TEXT, &q.out, "DIR", NULL, "the folder to make", NULL},
       {"text", 0, OPT_TEXT, &q.text, "FILE", NULL, "for calibration: a text, or a .json list of strings", NULL},
-      {"bits", 0, OPT_INT, &q.bits, "B", "2..8", "of a weight: 2, 3, 4 or 8", NULL},
-      {"block", 0, OPT_INT, &q.block, "N", "16..128", "weights that share a scale: 16, 32, 64 or 128", NULL},
+      {"bits", 0, OPT_INT, &q.bits, "B", "2..8", "of a weight: 2, 3, 4 or 8", "4"},
+      {"block", 0, OPT_INT, &q.block, "N", "16..128", "weights that share a scale: 16, 32, 64 or 128", "32"},
+      {"weights", 0, OPT_TEXT, &q.weights, "F", NULL, "a weight format by its name, in place of bits and block", NULL},
       {"zeros", 0, OPT_FLAG, &q.zeros, NULL, NULL, "a zero point for each block", NULL},
       {"round", 0, OPT_FLAG, &q.round, NULL, NULL, "round to nearest, without calibration", NULL},
       {"max-tokens", 0, OPT_LONG, &q.max_tokens, "N", "0..", "first N tokens of all texts", "all"},
@@ -88,9 +95,14 @@ int cmd_quantize(int argc, const char **argv) {
                      &(cli_use){.usage = "MODEL -o DIR --text FILE [options]", .operand = "MODEL", .own = own});
   if (!rc && (!q.out || !*q.out)) rc = cli_usage(&c, "-o DIR is needed");
   if (!rc && !q.text == !q.round) rc = cli_usage(&c, "--text FILE is needed, or --round without it");
-  if (!rc && q.bits != 2 && q.bits != 3 && q.bits != 4 && q.bits != 8)
+  if (!q.weights && !q.bits) q.bits = 4;
+  if (!q.weights && !q.block) q.block = 32;
+  if (!rc && !q.weights && q.bits != 2 && q.bits != 3 && q.bits != 4 && q.bits != 8)
     rc = cli_usage(&c, "--bits %d: 2, 3, 4 or 8", q.bits);
   if (!rc && (q.block & (q.block - 1))) rc = cli_usage(&c, "--block %d: 16, 32, 64 or 128", q.block);
+  if (!rc && q.weights && (q.zeros || q.bits || q.block))
+    rc = cli_usage(&c, "--weights says bits, block and zeros too");
+  if (!rc && q.weights) rc = cli_open(&c, TN_RT_SCAN);
   if (!rc) rc = quantize_model(&c, &q);
   cli_finish(&c);
   return rc;

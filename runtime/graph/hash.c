@@ -57,6 +57,12 @@ static void put_tensor(SHA2_CTX *h, const tni_tensor *t) {
     put_u64(h, q->bits);
     put_u64(h, (uint64_t)q->block);
   }
+  if (q && q->levels) {
+    const tni_quantized_levels *l = q->levels;
+    put_u64(h, l->n_steps);
+    hash_put(h, l->value, sizeof *l->value * l->n * l->vec);
+    hash_put(h, l->steps, sizeof *l->steps * l->n_steps);
+  }
   if (!q && t->dtype != TN_DT_STRING && t->bytes <= CONTENT_BYTES) hash_put(h, t->data, t->bytes);
 }
 

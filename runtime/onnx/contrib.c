@@ -54,6 +54,11 @@ tn_status tni_contrib(tni_import *c, tni_graph *g, tni_draft *d, bool *done) {
   *done = false;
   tni_emit e = {.c = c, .g = g, .d = d};
   if (strcmp(d->domain, "com.microsoft.nchwc") == 0) return tni_contrib_nchwc(&e, done);
+  if (strcmp(d->domain, TNI_OWN_DOMAIN) == 0 && strcmp(d->type, "MatMulLevels") == 0) {
+    *done = true;
+    if (tni_contrib_attrs(&e)) tni_contrib_matmul_levels(&e);
+    return e.st;
+  }
   if (!stray && strcmp(d->domain, "com.microsoft") != 0) return TN_OK;
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     if (strcmp(table[i].type, d->type) != 0) continue;

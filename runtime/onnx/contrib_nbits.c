@@ -72,7 +72,7 @@ static bool take_nbits(tni_emit *e, tni_quantized *q, tn_id codes, tn_id scales,
 }
 
 tn_id tni_contrib_quantized(tni_emit *e, tni_quantized *q, tn_id codes, tn_id scales, tn_id zeros) {
-  return take_nbits(e, q, codes, scales, zeros) ? tni_em_quantized(e, q) : TN_NONE;
+  return take_nbits(e, q, codes, scales, zeros) ? tni_em_quantized(e, q, q->scale_dtype) : TN_NONE;
 }
 
 /* --- MatMulNBits --- */
@@ -144,7 +144,7 @@ void tni_contrib_matmul_nbits(tni_emit *e) {
   if (tni_em_int(e, "weight_prepacked", 0)) tni_em_fail(e, TN_E_UNSUPPORTED, "weights in the order of one device");
   if (e->st || !take_nbits(e, &q, tni_em_in(e, 1), tni_em_in(e, 2), tni_em_in(e, 3))) return;
   const tn_id x = tni_em_in(e, 4) == TN_NONE ? tni_em_in(e, 0) : regroup_rows(e, tni_em_in(e, 0), &q);
-  tni_em_give(e, 0, tni_em_add(e, tni_em_2(e, "MatMul", x, tni_em_quantized(e, &q)), tni_em_in(e, 5)));
+  tni_em_give(e, 0, tni_em_add(e, tni_em_2(e, "MatMul", x, tni_em_quantized(e, &q, q.scale_dtype)), tni_em_in(e, 5)));
 }
 
 /* --- GatherBlockQuantized --- */
@@ -209,5 +209,5 @@ void tni_contrib_gather_blocks(tni_emit *e) {
     tni_em_fail(e, TN_E_UNSUPPORTED, "zero points of which a row does not end at a byte");
   take_zeros(e, tni_em_in(e, 3), data->dtype, packed ? q.N * q.zero_row_bytes : q.N * q.blocks, &q);
   if (e->st) return;
-  tni_em_give(e, 0, tni_em_2(e, "Gather", tni_em_quantized(e, &q), tni_em_in(e, 1)));
+  tni_em_give(e, 0, tni_em_2(e, "Gather", tni_em_quantized(e, &q, q.scale_dtype), tni_em_in(e, 1)));
 }

@@ -250,10 +250,10 @@ tn_id tni_em_view(tni_emit *e, const tni_tensor *t) {
   return tni_value_set_tensor(e->g, v, t, NULL) == TN_OK ? v : no_memory(e);
 }
 
-tn_id tni_em_quantized(tni_emit *e, const tni_quantized *q) {
+tn_id tni_em_quantized(tni_emit *e, const tni_quantized *q, uint32_t dtype) {
   int64_t count;
   tni_tensor t = {
-      .dtype = q->scale_dtype, .rank = 2, .dims = {q->transposed ? q->K : q->N, q->transposed ? q->N : q->K}};
+      .dtype = dtype, .rank = 2, .dims = {q->transposed ? q->K : q->N, q->transposed ? q->N : q->K}};
   if (e->st) return TN_NONE;
   if (tni_dims_count(t.dims, 2, &count) != TN_OK || tni_dtype_bytes(t.dtype, count, &t.bytes) != TN_OK)
     return tni_em_fail(e, TN_E_LIMIT, "its weights are too large");

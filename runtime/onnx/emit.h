@@ -64,8 +64,9 @@ tn_id tni_em_filled(tni_emit *e, uint32_t dtype, int64_t n, double v);
 const tni_tensor *tni_em_const(const tni_emit *e, tn_id v);
 /* A constant that is t; its bytes are not copied. */
 tn_id tni_em_view(tni_emit *e, const tni_tensor *t);
-/* A constant whose elements are q's (copied; what it points to is not): [K, N] where it is transposed, else [N, K]. */
-tn_id tni_em_quantized(tni_emit *e, const tni_quantized *q);
+/* A constant of this dtype whose elements are q's (copied; what it points to is not): [K, N] where it is transposed,
+ * else [N, K]. */
+tn_id tni_em_quantized(tni_emit *e, const tni_quantized *q, uint32_t dtype);
 
 enum { TNI_EM_IN = 10, TNI_EM_ATTR = 10, TNI_EM_OUT = 4 };
 typedef struct tni_em_node {

@@ -101,6 +101,7 @@ TN_MUST_CHECK tn_status tni_import_datum(const void *bytes, uint64_t n, const ch
 /* Writes a TensorProto (raw_data). *bytes is malloc'd. TN_E_INVALID for STRING, TN_E_NO_MEMORY. name may be NULL. */
 TN_MUST_CHECK tn_status tni_export_tensor(const tni_tensor *t, const char *name, void **bytes, uint64_t *n);
 
+#define TNI_OWN_DOMAIN "ai.tenon" /* of MatMulLevels */
 /* Names of the operators of com.microsoft that are rewritten at import, in order; NULL past the end. */
 const char *tni_contrib_name(uint32_t i);
 

@@ -67,7 +67,8 @@ static tn_status check_custom(const tn_custom_op *o, tn_error *err) {
   if (st != TN_OK) return st;
   if (!is_name(o->domain, 127) || !is_name(o->type, 127))
     return tni_fail(err, TN_E_INTERNAL, "tn_custom_op", "an operator's domain or type is no name");
-  if (strncmp(o->domain, "ai.onnx", 7) == 0 || strcmp(o->domain, "tenon") == 0)
+  if (strncmp(o->domain, "ai.onnx", 7) == 0 || strcmp(o->domain, "tenon") == 0 ||
+      strcmp(o->domain, "ai.tenon") == 0)
     return tni_fail(err, TN_E_INTERNAL, "tn_custom_op", "operator '%s' is of the domain '%s', which is not a vendor's",
                     o->type, o->domain);
   if (!o->shape || strnlen(o->shape, 1024) > 1023)

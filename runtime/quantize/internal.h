@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Inside tn_quantize. It goes: options, folders and tokens (make.c); the model is walked over all sequences, from one
- * product to the next (walk.c); where a product is reached, it is solved and its result kept in the work folder
- * (solved.c); what was solved is written as a model (write.c).
+ * product to the next (walk.c); where a product is reached, it is brought to its format (format.c) and the result kept
+ * in the work folder (solved.c); what was solved is written as a model (write.c, product.c). So whoever chooses formats
+ * sets tni_qz_product.format before the walk, and nothing else.
  */
 #ifndef TENON_QUANTIZE_INTERNAL_H
 #define TENON_QUANTIZE_INTERNAL_H
@@ -14,7 +15,14 @@
 #include "runtime/onnx/onnx.h"
 #include "runtime/quant/quant.h"
 
-enum { TNI_QZ_PATH = 4096 };
+enum { TNI_QZ_PATH = 4096, TNI_QZ_FORMATS = 64, TNI_QZ_INDEX_BITS = 4 };
+
+/* What a product may be brought to: a grid, and how the file has it. */
+typedef struct tni_qz_format {
+  char name[64]; /* "lev3", "w4g:32" of a plugin; "4:32", "4:32z" of bits and block */
+  tni_quant_grid grid;
+  uint32_t bits; /* of a code in the file */
+} tni_qz_format;
 
 /* One product: node `node` of the walked graph, whose output names it in the file too. */
 typedef struct tni_qz_product {
@@ -23,7 +31,9 @@ typedef struct tni_qz_product {
   int64_t N, K;
   const char *name, *output;
   bool done;
+  uint32_t format; /* of tni_qz.formats; TNI_QZ_FLOAT: stays as it is */
 } tni_qz_product;
+#define TNI_QZ_FLOAT UINT32_MAX
 
 typedef struct tni_qz_tokens {
   int64_t *ids;
@@ -37,7 +47,8 @@ typedef struct tni_qz {
   tni_model *import; /* the graph that is walked */
   tni_pool *pool;
   tni_pool_run run;
-  tni_quant_grid grid;
+  tni_qz_format formats[TNI_QZ_FORMATS];
+  uint32_t n_formats;
   tni_qz_tokens *seqs;
   uint32_t n_seqs;
   uint64_t tokens;
@@ -45,12 +56,27 @@ typedef struct tni_qz {
   uint32_t n_products, n_done;
 } tni_qz;
 
-/* What was solved, as it lies in WORK/NUMBER: K's last block is whole. */
+/* --- format.c --- */
+/* bits 2, 3, 4 or 8. The same format twice is one. TN_E_LIMIT: more than TNI_QZ_FORMATS. */
+TN_MUST_CHECK tn_status tni_qz_format_uniform(tni_qz *z, uint32_t bits, uint32_t block, bool zeros, uint32_t *out);
+/* "NAME" or "NAME:1,2" of any plugin of o.runtime. TN_E_INVALID: none has it, or it does not take the numbers;
+ * TN_E_UNSUPPORTED: it does not say its grid, or its levels are chosen for each matrix. */
+TN_MUST_CHECK tn_status tni_qz_format_named(tni_qz *z, const char *name, uint32_t *out);
+/* Weights along K that share a scale, where rows are K long. */
+int64_t tni_qz_block(const tni_qz_format *f, int64_t K);
+/* Codes, scales, zeros and indices of a matrix. */
+uint64_t tni_qz_bytes(const tni_qz_format *f, int64_t N, int64_t K);
+
+/* --- solved.c --- */
+/* What was solved, as it lies in WORK/NUMBER. */
 typedef struct tni_qz_solved {
-  int64_t N, K, blocks;
-  uint8_t *codes;        /* [N, K] */
-  float *scales, *zeros; /* [N, blocks] */
-  float *q;              /* [N,K] */
+  int64_t N, K, blocks, per_row;
+  uint8_t *codes;  /* [N, per_row] */
+  float *scales;   /* [N, blocks] */
+  float *zeros;    /* [N, blocks] of a uniform grid, else NULL */
+  uint8_t *steps;  /* [N, blocks] where scales are steps below a row's parent, else NULL */
+  float *parents;  /* [N], with steps */
+  float *q;        /* [N,K] */
 } tni_qz_solved;
 void tni_qz_solved_finish(tni_qz_solved *s);
 /* Solves product i with h (NULL: rounds), or finds it in the work folder. */
@@ -62,6 +88,7 @@ TN_MUST_CHECK tn_status tni_qz_solved_read(tni_qz *z, uint32_t i, tni_qz_solved 
 
 TN_MUST_CHECK tn_status tni_qz_find_products(tni_qz *z);
 TN_MUST_CHECK tn_status tni_qz_walk(tni_qz *z);
+/* --- write.c --- */
 /* STAGE/model.onnx and STAGE/model.onnx_data. */
 TN_MUST_CHECK tn_status tni_qz_write(tni_qz *z, const char *stage);
 

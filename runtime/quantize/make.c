@@ -20,19 +20,27 @@ static const char *const companions[] = {"tokenizer.json",         "tokenizer_co
                                          "generation_config.json", "special_tokens_map.json", "chat_template.jinja"};
 enum { COMPANIONS = sizeof companions / sizeof *companions };
 
-static tn_status check_options(const tni_qz *z) {
+static tn_status check_texts(const tni_qz *z) {
   const tn_quantize_opts *o = &z->o;
-  if (!o->model || !o->folder || !*o->folder)
-    return tni_fail(z->err, TN_E_INVALID, "tn_quantize_opts", "model and folder are needed");
-  if (o->bits != 2 && o->bits != 3 && o->bits != 4 && o->bits != 8)
-    return tni_fail(z->err, TN_E_INVALID, "bits", "bits are 2, 3, 4 or 8, not %u", o->bits);
-  if (o->block != 16 && o->block != 32 && o->block != 64 && o->block != 128)
-    return tni_fail(z->err, TN_E_INVALID, "block", "block is 16, 32, 64 or 128, not %u", o->block);
   if (o->flags & ~(uint32_t)(TN_QUANTIZE_ZEROS | TN_QUANTIZE_ROUND))
     return tni_fail(z->err, TN_E_INVALID, "flags", "unknown flags %u", o->flags);
   if ((!(o->flags & TN_QUANTIZE_ROUND) && !o->n_texts) || (o->n_texts && !o->texts))
     return tni_fail(z->err, TN_E_INVALID, "texts", "texts for calibration are needed");
   return TN_OK;
+}
+
+static tn_status check_options(const tni_qz *z) {
+  const tn_quantize_opts *o = &z->o;
+  if (!o->model || !o->folder || !*o->folder)
+    return tni_fail(z->err, TN_E_INVALID, "tn_quantize_opts", "model and folder are needed");
+  if (o->weights && !o->runtime)
+    return tni_fail(z->err, TN_E_INVALID, "runtime", "a weight format by its name needs a runtime");
+  if (o->weights) return check_texts(z);
+  if (o->bits != 2 && o->bits != 3 && o->bits != 4 && o->bits != 8)
+    return tni_fail(z->err, TN_E_INVALID, "bits", "bits are 2, 3, 4 or 8, not %u", o->bits);
+  if (o->block != 16 && o->block != 32 && o->block != 64 && o->block != 128)
+    return tni_fail(z->err, TN_E_INVALID, "block", "block is 16, 32, 64 or 128, not %u", o->block);
+  return check_texts(z);
 }
 
 /* --- tokens --- */
@@ -108,7 +116,15 @@ static tn_status describe_job(tni_qz *z, char *out, size_t n) {
     snprintf(part, sizeof part, "%s%s", text, own);
     tni_calib_text_hash(part, strlen(part), text);
   }
-  snprintf(out, n, "model %s text %s bits %u block %u flags %u\n", hash, text, z->o.bits, z->o.block, z->o.flags);
+  char formats[TNI_CALIB_HEX + 1] = "";
+  for (uint32_t i = 0; i < z->n_products; i++) {
+    char part[128 + TNI_CALIB_HEX];
+    const uint32_t f = z->products[i].format;
+    snprintf(part, sizeof part, "%s %s", formats, f == TNI_QZ_FLOAT ? "float" : z->formats[f].name);
+    tni_calib_text_hash(part, strlen(part), formats);
+  }
+  snprintf(out, n, "model %s text %s formats %s round %d\n", hash, text, formats,
+           (z->o.flags & TN_QUANTIZE_ROUND) != 0);
   return TN_OK;
 }
 
@@ -199,18 +215,14 @@ static tn_status publish(tni_qz *z, const tni_folder *f) {
 
 /* --- the whole --- */
 
-static tn_status set_grid(tni_qz *z) {
-  const bool zeros = z->o.flags & TN_QUANTIZE_ZEROS;
-  const tn_grid g = {.h = TN_HDR(tn_grid),
-                     .kind = TN_GRID_AFFINE,
-                     .flags = zeros ? 0 : TN_GRID_SIGNED,
-                     .n_codes = 1u << z->o.bits,
-                     .group = z->o.block,
-                     .scale_dtype = TN_DT_F16,
-                     .scale_unit = 1,
-                     .zero_kind = zeros ? TN_ZERO_CODES : TN_ZERO_HALF,
-                     .zero = (float)(1u << (z->o.bits - 1))};
-  return tni_quant_grid_init(&g, &z->grid, z->err);
+/* One for all. */
+static tn_status choose_formats(tni_qz *z) {
+  uint32_t f = 0;
+  const tn_status st = z->o.weights
+                           ? tni_qz_format_named(z, z->o.weights, &f)
+                           : tni_qz_format_uniform(z, z->o.bits, z->o.block, z->o.flags & TN_QUANTIZE_ZEROS, &f);
+  for (uint32_t i = 0; i < z->n_products; i++) z->products[i].format = f;
+  return st;
 }
 
 static tn_status import_graph(tni_qz *z) {
@@ -225,6 +237,7 @@ static tn_status round_all(tni_qz *z) {
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++) {
     tni_qz_solved s;
+    if (z->products[i].format == TNI_QZ_FLOAT) continue;
     st = tni_qz_solve(z, i, NULL, &s);
     if (st == TN_OK) tni_qz_solved_finish(&s);
     z->n_done++;
@@ -234,8 +247,8 @@ static tn_status round_all(tni_qz *z) {
 
 static tn_status quantize(tni_qz *z, const tni_folder *f) {
   const bool round = z->o.flags & TN_QUANTIZE_ROUND;
-  tn_status st = set_grid(z);
-  if (st == TN_OK) st = import_graph(z);
+  tn_status st = import_graph(z);
+  if (st == TN_OK) st = choose_formats(z);
   if (st == TN_OK && !round) st = read_texts(z, f);
   if (st == TN_OK) st = open_work(z);
   if (st != TN_OK) return st;
@@ -263,7 +276,7 @@ tn_status tn_quantize(const tn_quantize_opts *o, tn_error *err) {
   free(z.seqs);
   free(z.products);
   free(z.work);
-  tni_quant_grid_finish(&z.grid);
+  for (uint32_t i = 0; i < z.n_formats; i++) tni_quant_grid_finish(&z.formats[i].grid);
   tni_model_destroy(z.import);
   tni_folder_finish(&f);
   return st;

@@ -10,32 +10,37 @@
 
 #include "runtime/quantize/internal.h"
 
-static const char MAGIC[8] = "tnqz001";
+static const char MAGIC[8] = "tnqz002";
 
 typedef struct head {
-  char magic[8];
-  int64_t N, K, blocks;
+  char magic[8], format[64];
+  int64_t N, K, blocks, per_row;
 } head;
 
 void tni_qz_solved_finish(tni_qz_solved *s) {
   free(s->codes);
   free(s->scales);
   free(s->zeros);
+  free(s->steps);
+  free(s->parents);
   free(s->q);
   *s = (tni_qz_solved){0};
 }
 
+static const tni_qz_format *format_of(const tni_qz *z, const tni_qz_product *p) { return &z->formats[p->format]; }
+
 static tn_status make_room(tni_qz *z, const tni_qz_product *p, tni_qz_solved *s) {
-  const int64_t block = z->o.block, blocks = (p->K + block - 1) / block;
-  const size_t n = (size_t)(p->N * p->K), m = (size_t)(p->N * blocks);
-  *s = (tni_qz_solved){.N = p->N,
-                       .K = p->K,
-                       .blocks = blocks,
-                       .codes = malloc(n),
-                       .scales = malloc(m * sizeof(float)),
-                       .zeros = malloc(m * sizeof(float)),
-                       .q = malloc(n * sizeof(float))};
-  if (s->codes && s->scales && s->zeros && s->q) return TN_OK;
+  const tni_quant_grid *g = &format_of(z, p)->grid;
+  const int64_t block = tni_qz_block(format_of(z, p), p->K), blocks = (p->K + block - 1) / block;
+  *s = (tni_qz_solved){.N = p->N, .K = p->K, .blocks = blocks, .per_row = (p->K + g->vec - 1) / g->vec};
+  const size_t m = (size_t)(p->N * blocks);
+  s->codes = malloc((size_t)(p->N * s->per_row));
+  s->scales = malloc(m * sizeof(float));
+  s->q = malloc((size_t)(p->N * p->K) * sizeof(float));
+  if (!g->levels) s->zeros = malloc(m * sizeof(float));
+  if (g->steps) s->steps = malloc(m);
+  if (g->steps) s->parents = malloc((size_t)p->N * sizeof(float));
+  if (s->codes && s->scales && s->q && (g->levels || s->zeros) && (!g->steps || (s->steps && s->parents))) return TN_OK;
   tni_qz_solved_finish(s);
   return tni_fail_memory(z->err, p->name);
 }
@@ -50,30 +55,60 @@ bool tni_qz_is_solved(const tni_qz *z, uint32_t i) {
   return access(path, R_OK) == 0;
 }
 
-static void fill_values(const tni_qz *z, tni_qz_solved *s) {
-  for (int64_t i = 0; i < s->N * s->K; i++) {
-    const int64_t at = i / s->K * s->blocks + i % s->K / z->o.block;
-    s->q[i] = ((float)s->codes[i] - s->zeros[at]) * s->scales[at];
-  }
+static void fill_values(const tni_qz_format *f, tni_qz_solved *s) {
+  const tni_quant_grid *g = &f->grid;
+  const int64_t block = tni_qz_block(f, s->K), vec = g->vec;
+  for (int64_t n = 0; n < s->N; n++)
+    for (int64_t k = 0; k < s->K; k++) {
+      const int64_t at = n * s->blocks + k / block;
+      const uint8_t code = s->codes[n * s->per_row + k / vec];
+      const float level = g->levels ? g->levels[k % vec * g->grid.n_codes + code] : (float)code - s->zeros[at];
+      s->q[n * s->K + k] = level * s->scales[at];
+    }
+}
+
+typedef struct part {
+  void *p;
+  size_t n;
+} part;
+enum { PARTS = 5 };
+
+/* What a file holds after its head. */
+static void parts_of(const tni_qz_solved *s, part out[PARTS]) {
+  const size_t m = (size_t)(s->N * s->blocks);
+  out[0] = (part){s->codes, (size_t)(s->N * s->per_row)};
+  out[1] = (part){s->scales, m * sizeof(float)};
+  out[2] = (part){s->zeros, s->zeros ? m * sizeof(float) : 0};
+  out[3] = (part){s->steps, s->steps ? m : 0};
+  out[4] = (part){s->parents, s->parents ? (size_t)s->N * sizeof(float) : 0};
+}
+
+static head head_of(const tni_qz *z, const tni_qz_product *p, const tni_qz_solved *s) {
+  head h = {.N = s->N, .K = s->K, .blocks = s->blocks, .per_row = s->per_row};
+  memcpy(h.magic, MAGIC, sizeof MAGIC);
+  memcpy(h.format, format_of(z, p)->name, sizeof h.format);
+  return h;
 }
 
 tn_status tni_qz_solved_read(tni_qz *z, uint32_t i, tni_qz_solved *out, bool *found) {
   const tni_qz_product *p = &z->products[i];
   char path[TNI_QZ_PATH];
-  head h = {.N = 0};
+  head there;
   *found = false;
   file_name(z, i, ".solved", path);
   FILE *f = fopen(path, "rb");
   if (!f) return TN_OK;
-  tn_status st = make_room(z, p, out);
-  const size_t n = (size_t)(p->N * p->K);
+  const tn_status st = make_room(z, p, out);
   if (st == TN_OK) {
-    const size_t m = (size_t)(p->N * out->blocks);
-    *found = fread(&h, sizeof h, 1, f) == 1 && memcmp(h.magic, MAGIC, sizeof MAGIC) == 0 && h.N == p->N &&
-             h.K == p->K && h.blocks == out->blocks && fread(out->codes, 1, n, f) == n &&
-             fread(out->scales, sizeof(float), m, f) == m && fread(out->zeros, sizeof(float), m, f) == m;
-    if (*found) fill_values(z, out);
-    if (!*found) tni_qz_solved_finish(out);
+    part parts[PARTS];
+    const head h = head_of(z, p, out);
+    parts_of(out, parts);
+    *found = fread(&there, sizeof there, 1, f) == 1 && memcmp(&h, &there, sizeof h) == 0;
+    for (int k = 0; *found && k < PARTS; k++) *found = !parts[k].n || fread(parts[k].p, parts[k].n, 1, f) == 1;
+    if (*found)
+      fill_values(format_of(z, p), out);
+    else
+      tni_qz_solved_finish(out);
   }
   fclose(f);
   return st;
@@ -81,14 +116,14 @@ tn_status tni_qz_solved_read(tni_qz *z, uint32_t i, tni_qz_solved *out, bool *fo
 
 static tn_status keep(tni_qz *z, uint32_t i, const tni_qz_solved *s) {
   char path[TNI_QZ_PATH], whole[TNI_QZ_PATH];
-  head h = {.N = s->N, .K = s->K, .blocks = s->blocks};
-  memcpy(h.magic, MAGIC, sizeof MAGIC);
+  const head h = head_of(z, &z->products[i], s);
+  part parts[PARTS];
+  parts_of(s, parts);
   file_name(z, i, ".tmp", path);
   file_name(z, i, ".solved", whole);
-  const size_t n = (size_t)(s->N * s->K), m = (size_t)(s->N * s->blocks);
   FILE *f = fopen(path, "wb");
-  bool ok = f && fwrite(&h, sizeof h, 1, f) == 1 && fwrite(s->codes, 1, n, f) == n &&
-            fwrite(s->scales, sizeof(float), m, f) == m && fwrite(s->zeros, sizeof(float), m, f) == m;
+  bool ok = f && fwrite(&h, sizeof h, 1, f) == 1;
+  for (int k = 0; ok && k < PARTS; k++) ok = !parts[k].n || fwrite(parts[k].p, parts[k].n, 1, f) == 1;
   if (f && tni_close_written(f) != 0) ok = false;
   if (ok && rename(path, whole) == 0) return TN_OK;
   return tni_fail(z->err, TN_E_IO, path, "cannot write '%s'", path);
@@ -123,9 +158,20 @@ tn_status tni_qz_solve(tni_qz *z, uint32_t i, float *h, tni_qz_solved *out) {
   float *w = malloc(n * sizeof *w), *own = h ? NULL : calloc((size_t)(p->K * p->K), sizeof *own);
   if (!w || (!h && !own)) st = tni_fail_memory(z->err, p->name);
   if (st == TN_OK) st = read_weight(z, p, w);
-  const tni_quant_task task = {
-      .N = p->N, .K = p->K, .w = w, .h = h ? h : own, .grid = &z->grid, .damp = .1f, .sweeps = 3, .round = !h};
-  const tni_quant_codes codes = {.codes = out->codes, .scales = out->scales, .zeros = out->zeros, .q = out->q};
+  const tni_quant_task task = {.N = p->N,
+                               .K = p->K,
+                               .w = w,
+                               .h = h ? h : own,
+                               .grid = &format_of(z, p)->grid,
+                               .damp = .1f,
+                               .sweeps = 3,
+                               .round = !h};
+  const tni_quant_codes codes = {.codes = out->codes,
+                                 .scales = out->scales,
+                                 .zeros = out->zeros,
+                                 .steps = out->steps,
+                                 .parents = out->parents,
+                                 .q = out->q};
   if (st == TN_OK && (st = tni_quant_solve(&task, &codes, &z->run.run, z->err)))
     tni_error_prefix(z->err, "product '%s'", p->name);
   if (st == TN_OK) st = keep(z, i, out);

@@ -249,13 +249,14 @@ static tn_status stop_at(walk *w, uint32_t first) {
   tn_status st = sum && h ? TN_OK : tni_fail_memory(z->err, p->name);
   bool all = true;
   for (uint32_t i = first; i < z->n_products; i++)
-    all = all && (z->products[i].x != p->x || z->products[i].done || tni_qz_is_solved(z, i));
+    all = all && (z->products[i].x != p->x || z->products[i].done || z->products[i].format == TNI_QZ_FLOAT ||
+                  tni_qz_is_solved(z, i));
   for (uint32_t s = 0; st == TN_OK && !all && s < z->n_seqs; s++)
     st = add_moments(w, w->state + (size_t)s * w->g->n_values, p, sum);
   for (uint32_t i = first; st == TN_OK && i < z->n_products; i++) {
     tni_qz_product *q = &z->products[i];
     tni_qz_solved solved;
-    if (q->x != p->x || q->K != p->K || q->done) continue;
+    if (q->x != p->x || q->K != p->K || q->done || q->format == TNI_QZ_FLOAT) continue;
     memcpy(h, sum, bytes);
     st = tni_qz_solve(z, i, h, &solved);
     if (st != TN_OK) break;
@@ -323,7 +324,7 @@ static tn_status walk_all(walk *w) {
     for (uint32_t i = 0; st == TN_OK && i < w->g->n_inputs; i++)
       st = give_input(w, w->state + (size_t)s * w->g->n_values, &z->seqs[s], w->g->inputs[i]);
   for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++) {
-    if (z->products[i].done) continue;
+    if (z->products[i].done || z->products[i].format == TNI_QZ_FLOAT) continue;
     st = run_segment(w, at, z->products[i].node);
     at = z->products[i].node;
     if (st == TN_OK) drop_weights(w, at ? at - 1 : 0);

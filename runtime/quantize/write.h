@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside of writing: the message under way, its data file, and sets of names.
+ */
+#ifndef TENON_QUANTIZE_WRITE_H
+#define TENON_QUANTIZE_WRITE_H
+
+#include <stdio.h>
+
+#include "onnx.pb-c.h"
+#include "runtime/onnx/wire/wire.h"
+#include "runtime/quantize/internal.h"
+
+#define TNI_QZ_CONTRIB "com.microsoft"
+
+/* Names, each with a number; what it points to is not copied. */
+typedef struct tni_qz_names {
+  const char **name;
+  uint32_t *number;
+  size_t n, cap; /* cap: 0 or a power of two above n */
+} tni_qz_names;
+/* The first number that a name got stays. false: no memory. */
+bool tni_qz_names_add(tni_qz_names *s, const char *name, uint32_t number);
+/* UINT32_MAX: it is not there. */
+uint32_t tni_qz_names_find(const tni_qz_names *s, const char *name);
+void tni_qz_names_finish(tni_qz_names *s);
+
+typedef struct tni_qz_writer {
+  tni_qz *z;
+  const char *stage;
+  tni_arena *arena;
+  tni_model *source; /* the model again: where its constants lie */
+  tni_stripped stripped;
+  Onnx__ModelProto *model;
+  Onnx__TensorProto **initializers;
+  size_t n_initializers;
+  FILE *data;
+  uint64_t at;
+  tni_qz_names products, read;                         /* outputs of products; what is read once they are replaced */
+  char *levels[TNI_QZ_FORMATS], *steps[TNI_QZ_FORMATS]; /* names of tables that were written */
+  bool contrib, own;                                   /* which domains were written */
+} tni_qz_writer;
+
+tn_status tni_qz_no_memory(tni_qz_writer *w);
+/* t's elements, n bytes at p, go into the data file. */
+TN_MUST_CHECK tn_status tni_qz_put_tensor(tni_qz_writer *w, Onnx__TensorProto *t, const void *p, uint64_t n);
+
+/* --- product.c --- */
+enum { TNI_QZ_TENSORS = 5 }; /* that a product has at most */
+/* Product i takes the place of n: MatMulNBits where its format is a uniform grid, else MatMulLevels of ai.tenon. */
+TN_MUST_CHECK tn_status tni_qz_write_product(tni_qz_writer *w, Onnx__NodeProto *n, uint32_t i);
+
+#endif
