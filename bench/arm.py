@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Cycles of cpu-neon-lut's kernels, counted by llvm-mca on the machine code that compilers make of them. No Arm machine
+is needed, and none is measured: all data is taken to be in L1.
+
+  bench/arm.py BUILD [--compiler NAME='clang-14 --target=aarch64-linux-gnu' ...] [--llvm DIR] [--peer NAME=OBJ:SYMBOL[:PLANES] ...]
+               [--only TEXT] [--cpus LIST] [--check]
+
+BUILD is a build for aarch64 (scripts/aarch64.sh); its objects are the first column. Each --compiler compiles the same
+files with the flags of BUILD into a folder of its own. --llvm: where llvm-mca and llvm-objdump of LLVM 17 or later lie;
+the models of Neoverse V2 and N2 are not in LLVM 14 (Debian: packages llvm-19, clang-19). --check: exit 1 where a compiler's
+code has another form than the counted loop: registers on the stack or copied in the hot loop, or a loop that is not
+found.
+
+How a kernel is counted: its function is disassembled, backward branches give the loops. The innermost loop with
+multiplications or lookups is repeated until it has done one group of weights, what is around it in the group's loop is
+added, and the whole is given to llvm-mca as straight code. So the end of a group counts, calls and superblocks do not.
+Products of an instruction: SDOT 16, SMMLA 32, SMLAL 4 or 8, TBL of a bit-serial format 64 / planes. Loops that unpack
+have no products: 16 weights for each register stored. GEMV: cycles per 64 weights; GEMM: products per cycle; unpacking:
+cycles per 64 weights. Python's standard library only.
+"""
+import argparse
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+CPUS = {"a55": ("cortex-a55", 2), "a510": ("cortex-a510", 3), "n1": ("neoverse-n1", 4), "v1": ("neoverse-v1", 8),
+        "n2": ("neoverse-n2", 5), "v2": ("neoverse-v2", 8)}
+GROUP = 128 * 16  # weights of a group of a row block
+# Label, symbol, weights or products of one group, planes of lookups (0: products), goal on N2 and V2.
+GEMV = "tni_arm_gemv_f32_"
+KERNELS = [
+    ("W4 g32 SDOT", GEMV + "q8g32_w4g32_1x16_dotprod", 32 * 16, 0, (5.04, 2.52)),
+    ("W4 g128 SDOT", GEMV + "q8g128_w4g128_1x16_dotprod", GROUP, 0, (4.33, 2.17)),
+    ("W8 g128 SDOT", GEMV + "q8g128_w8g_1x16_dotprod", GROUP, 0, None),
+    ("W8 g128 USDOT", GEMV + "q8g128_w8g_1x16_i8mm", GROUP, 0, None),
+    ("W3 g128 SDOT", GEMV + "q8g128_w3g_1x16_dotprod", GROUP, 0, (5.50, 2.72)),
+    ("W2 g128 SDOT", GEMV + "q8g128_w2g_1x16_dotprod", GROUP, 0, (4.58, 2.23)),
+    ("W1 g128 SDOT", GEMV + "q8g128_w1g_1x16_dotprod", GROUP, 0, (4.58, 2.29)),
+    ("ternary 2.0 SDOT", GEMV + "q8g128_tern20_1x16_dotprod", GROUP, 0, (4.01, 2.01)),
+    ("ternary 1.7 SDOT", GEMV + "q8g128_tern17_1x16_dotprod", GROUP, 0, None),
+    ("palette SDOT", GEMV + "q8g128_pal16_1x16_dotprod", GROUP, 0, (6.33, 3.17)),
+    ("lev4 SDOT", GEMV + "q8g32_lev4_1x16_dotprod", 32 * 16, 0, None),
+    ("lev4s SDOT", GEMV + "q8g16_lev4s_1x16_dotprod", 16 * 16, 0, None),
+    ("lev3 SDOT", GEMV + "q8g32_lev3_1x16_dotprod", 32 * 16, 0, None),
+    ("lev2 SDOT", GEMV + "q8g32_lev2_1x16_dotprod", 32 * 16, 0, None),
+    ("W4 tables", GEMV + "lut4p_1x16_neon", GROUP, 4, None),
+    ("W3 tables", GEMV + "lut3p_1x16_neon", GROUP, 3, (5.50, 2.72)),
+    ("W2 tables", GEMV + "lut2p_1x16_neon", GROUP, 2, (3.46, 1.85)),
+    ("ternary tables", GEMV + "luttp_1x16_neon", GROUP, 2, (3.00, 1.67)),
+    ("W1 tables", GEMV + "lut1p_1x16_neon", GROUP, 1, (1.86, 1.00)),
+    ("W4 g32 plain", GEMV + "q8g32_w4g32_1x16_neon", 32 * 16, 0, (8.4, 4.2)),
+    ("W4 g128 plain", GEMV + "q8g128_w4g128_1x16_neon", GROUP, 0, (7.8, 4.2)),
+]
+TILES = [
+    ("SMMLA g128", "tiles128_i8mm", 4 * 8 * 128, 0, (56.8, 110)),
+    ("SMMLA g32", "tiles32_i8mm", 4 * 8 * 32, 0, (42.5, 80)),
+    ("SMMLA g16", "tiles16_i8mm", 4 * 8 * 16, 0, None),
+    ("SMMLA tables", "tables256_i8mm", 4 * 8 * 256, 0, None),
+    ("SDOT g128", "tiles128_dotprod", 4 * 8 * 128, 0, (28.6, 55)),
+    ("SDOT g32", "tiles32_dotprod", 4 * 8 * 32, 0, (21.6, 42)),
+    ("SDOT tables", "tables256_dotprod", 4 * 8 * 256, 0, None),
+]
+STEP = 16 * 16  # weights that the loops around unpacking advance by are read off their stores
+FILLS = [(isa + " " + f, f"fill_{f}_{isa}", STEP, 0, None) for isa in ("i8mm", "dotprod")
+         for f in ("w3g", "w1g", "tern20", "pal16", "lev4", "lev3", "lev2", "lut4p", "lut3p", "lut2p", "lut1p")]
+
+PRODUCTS = [(re.compile(r"^[su]*dot$"), 16), (re.compile(r"^[su]*mmla$"), 32)]
+WIDE = re.compile(r"^(s|u)ml[as]l2?$|^smull2?$|^mla$|^mul$")
+BRANCH = re.compile(r"^(b(\.\w+)?|cbn?z|tbn?z)$")
+
+
+class Odd(Exception):
+    pass
+
+
+def tool(llvm, name):
+    names = [os.path.join(llvm, name)] if llvm else [f"{name}-{v}" for v in range(30, 16, -1)] + [name]
+    for n in names:
+        path = shutil.which(n)
+        if path:
+            return path
+    sys.exit(f"bench/arm.py: no {name}; Debian has it in llvm-19, or name its folder with --llvm")
+
+
+def check_models(mca):
+    r = subprocess.run([mca, "-march=aarch64", "-mcpu=neoverse-v2", "-iterations=1"], input="nop\n", capture_output=True, text=True)
+    if r.returncode or "not a recognized" in r.stderr:
+        sys.exit(f"bench/arm.py: {mca} has no model of Neoverse V2: LLVM 17 or later is needed (Debian: package llvm-19)")
+
+
+def functions(objdump, obj):
+    """symbol -> [(address, mnemonic, operands, target or None)]"""
+    text = subprocess.run([objdump, "-d", "--no-show-raw-insn", obj], capture_output=True, text=True, check=True).stdout
+    out, now = {}, None
+    for line in text.splitlines():
+        m = re.match(r"^[0-9a-f]+ <(.+)>:$", line)
+        if m:
+            now = out.setdefault(m.group(1).split(".")[0], [])
+            continue
+        m = re.match(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*)$", line)
+        if not m or now is None:
+            continue
+        name, ops = m.group(2), m.group(3).split("//")[0].strip()
+        target = None
+        if BRANCH.match(name) or name in ("bl", "adrp", "adr"):
+            t = re.search(r"0x([0-9a-f]+)", ops)
+            target = int(t.group(1), 16) if t and BRANCH.match(name) else None
+            ops = re.sub(r"0x[0-9a-f]+\s*<.*>$", "0x1000" if name == "adrp" else "16", ops)
+        now.append((int(m.group(1), 16), name, re.sub(r"\s*<[^>]*>", "", ops), target))
+    begins = {code[0][0]: code for code in out.values() if code}
+    for symbol, code in out.items():  # a function that is only a jump to an equal one
+        if len(code) and code[0][1] == "b" and code[0][3] in begins:
+            out[symbol] = begins[code[0][3]]
+    return out
+
+
+def weights_of(ins, planes, stores):
+    name, ops = ins[1], ins[2]
+    if stores:
+        return 16 * len(re.findall(r"\bq\d+", ops)) if name in ("str", "stp", "stur") and "sp" not in ops else 0
+    if planes:
+        return 64 / planes if name == "tbl" else 0
+    for pattern, n in PRODUCTS:
+        if pattern.match(name):
+            return n
+    if WIDE.match(name):
+        return 8 if ".8h" in ops.split(",")[0] else 4
+    return 0
+
+
+def loops_of(code):
+    """(first, last) indices, innermost first."""
+    at = {ins[0]: i for i, ins in enumerate(code)}
+    found = {(at[ins[3]], i) for i, ins in enumerate(code) if ins[3] is not None and ins[3] <= ins[0] and ins[3] in at}
+    return sorted(found, key=lambda r: r[1] - r[0])
+
+
+def trace_of(code, group, planes, stores=False):
+    """Straight code of one group, and its weights."""
+    loops = loops_of(code)
+    work = [weights_of(i, planes, stores) for i in code]
+    inner = [l for l in loops if any(work[l[0]:l[1] + 1])
+             and not any(m != l and l[0] <= m[0] and m[1] <= l[1] and any(work[m[0]:m[1] + 1]) for m in loops)]
+    if not inner:
+        raise Odd("no loop")
+    hot = max(inner, key=lambda l: sum(work[l[0]:l[1] + 1]))
+    body, n = list(code[hot[0]:hot[1] + 1]), sum(work[hot[0]:hot[1] + 1])
+    if stores or n >= group:
+        return body, n, body
+    around = [l for l in loops if l != hot and l[0] <= hot[0] and hot[1] <= l[1]]
+    if not around:
+        raise Odd("no loop around the products")
+    p = around[0]
+    within = [l for l in inner if l != hot and p[0] <= l[0] and l[1] <= p[1]]
+    skip = lambda i: any(l[0] <= i <= l[1] for l in within)
+    before = [code[i] for i in range(p[0], hot[0]) if not skip(i)]
+    after = [code[i] for i in range(hot[1] + 1, p[1] + 1) if not skip(i)]
+    direct = sum(weights_of(i, planes, stores) for i in before + after)
+    times = (group - direct) / n
+    if times < 1 or times != int(times):
+        raise Odd(f"{n:g} + {direct:g} products do not make a group of {group}")
+    return before + body * int(times) + after, group, body
+
+
+def oddities(body):
+    """What the counted form does not have."""
+    copies = sum(1 for i in body if i[1] in ("mov", "orr") and re.match(r"v\d+\.16b, v(\d+)\.16b(, v\1\.16b)?$", i[2]))
+    stack = sum(1 for i in body if i[1] in ("ldr", "str", "ldp", "stp") and "[sp" in i[2] and re.search(r"\bq\d", i[2]))
+    return ", ".join([f"{copies} copies"] * (copies > 0) + [f"{stack} on the stack"] * (stack > 0))
+
+
+def cycles(mca, trace, cpu):
+    name, width = CPUS[cpu]
+    text = "".join(f"{i[1]} {i[2]}\n" for i in trace if i[1] != "ret")
+    times = max(10, 20000 // len(trace))
+    cmd = [mca, "-march=aarch64", f"-mcpu={name}", "-mattr=+dotprod,+i8mm,+bf16,+fp16fml", f"-dispatch={width}", f"-iterations={times}",
+           "-instruction-info=0", "-resource-pressure=0"]
+    r = subprocess.run(cmd, input=text, capture_output=True, text=True)
+    m = re.search(r"Total Cycles:\s+(\d+)", r.stdout)
+    if not m:
+        raise Odd((r.stderr.strip().splitlines() or ["llvm-mca says nothing"])[0])
+    return int(m.group(1)) / times
+
+
+def objects(build, compiler, folder):
+    """Object files of the kernels: BUILD's own, or compiled anew by compiler."""
+    with open(os.path.join(build, "compile_commands.json")) as f:
+        entries = [e for e in json.load(f) if "tenon-arm-" in e["output"] and "plugins/cpu-neon-lut" in e["output"]]
+    if not compiler:
+        return [os.path.join(build, e["output"]) for e in entries]
+    out = []
+    for i, e in enumerate(entries):
+        words = shlex.split(e["command"])
+        first = next(k for k, w in enumerate(words) if "-gcc" in w or "clang" in w)
+        keep = [w for w in words[first + 1:] if re.match(r"-(I|D|m|O|std|f(PIC|fp-contract|visibility))", w)]
+        out.append(os.path.join(folder, f"{i}.o"))
+        subprocess.run(shlex.split(compiler) + keep + ["-w", "-c", e["file"], "-o", out[-1]], cwd=build, check=True)
+    return out
+
+
+class Table:
+    def __init__(self, a, mca, objdump):
+        self.a, self.mca, self.objdump, self.bad = a, mca, objdump, []
+
+    def line(self, who, label, code, group, planes, goal, per_cycle, stores=False):
+        try:
+            if code is None:
+                raise Odd("not there")
+            trace, n, body = trace_of(code, group, planes, stores)
+            cells = []
+            for cpu in self.a.cpus:
+                c = cycles(self.mca, trace, cpu)
+                cells.append(f"{n / c:.1f}" if per_cycle else f"{c * 64 / n:.2f}")
+            said = oddities(body)
+            cells += [f"{len(trace) * 64 / n:.1f}", said]
+        except Odd as e:
+            cells, said = ["–"] * (len(self.a.cpus) + 1) + [str(e)], str(e)
+        if said:
+            self.bad.append(f"{who}: {label}: {said}")
+        goals = "/".join(f"{g:g}" for g in goal) if goal else ""
+        print("| " + " | ".join([label, who, goals] + cells) + " |", flush=True)
+
+    def head(self, title):
+        print(f"\n{title}\n\n| | compiler | goal, N2/V2 | " + " | ".join(c.upper() for c in self.a.cpus) + " | instr. per 64 | seen |")
+        print("|---" * (5 + len(self.a.cpus)) + "|")
+
+
+def parse():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("build")
+    p.add_argument("--compiler", action="append", default=[], metavar="NAME=COMMAND")
+    p.add_argument("--llvm")
+    p.add_argument("--peer", action="append", default=[], metavar="NAME=OBJ:SYMBOL[:PLANES]")
+    p.add_argument("--only", default="")
+    p.add_argument("--cpus", default=",".join(CPUS))
+    p.add_argument("--check", action="store_true")
+    a = p.parse_args()
+    a.cpus = a.cpus.split(",")
+    for c in a.cpus:
+        if c not in CPUS:
+            p.error(f"--cpus {c}: one of {', '.join(CPUS)}")
+    for text in a.compiler + a.peer:
+        if "=" not in text:
+            p.error(f"{text}: NAME= is missing")
+    return a
+
+
+def main():
+    a = parse()
+    mca, objdump = tool(a.llvm, "llvm-mca"), tool(a.llvm, "llvm-objdump")
+    check_models(mca)
+    version = subprocess.run([mca, "--version"], capture_output=True, text=True).stdout.split("version")[1].split()[0]
+    print(f"Counted by llvm-mca {version} on the machine code, not measured: no Arm machine was at hand. Data in L1.")
+    table = Table(a, mca, objdump)
+    with tempfile.TemporaryDirectory() as folder:
+        code = {}
+        for name, command in [("build", None)] + [c.split("=", 1) for c in a.compiler]:
+            os.makedirs(os.path.join(folder, name))
+            code[name] = {}
+            for obj in objects(a.build, command, os.path.join(folder, name)):
+                for symbol, ins in functions(objdump, obj).items():
+                    code[name][symbol] = ins
+        for title, rows, per_cycle, stores in (("GEMV, cycles per 64 weights (lower is better)", KERNELS, False, False),
+                                               ("GEMM, products per cycle, weights unpacked (higher is better)", TILES, True, False),
+                                               ("Unpacking, cycles per 64 weights, once for all rows of x", FILLS, False, True)):
+            table.head(title)
+            for label, symbol, group, planes, goal in rows:
+                if a.only not in label and a.only not in symbol:
+                    continue
+                for name in code:
+                    table.line(name, label, code[name].get(symbol), group, planes, goal, per_cycle, stores)
+        ours = list(table.bad)
+        if a.peer:
+            table.head("Peers, cycles per 64 products and, times 64 over it, products per cycle: the innermost loop alone")
+        for text in a.peer:
+            name, where = text.split("=", 1)
+            obj, symbol, planes = (where.split(":") + ["0"])[:3]
+            found = functions(objdump, obj)
+            pick = next((s for s in found if s == symbol), None) or next((s for s in found if symbol in s), None)
+            table.line("peer", name, found.get(pick), 1, int(planes), None, False)
+    if a.check and ours:
+        sys.exit("bench/arm.py: not the counted form:\n  " + "\n  ".join(ours))
+
+
+if __name__ == "__main__":
+    main()
