@@ -120,7 +120,8 @@ def functions(objdump, obj):
     return out
 
 
-def weights_of(ins, planes, stores):
+def weights_of(ins, planes, stores, dots):
+    """dots: the function has SDOT or SMMLA; then other multiplications are starts and addresses."""
     name, ops = ins[1], ins[2]
     if stores:
         return 16 * len(re.findall(r"\bq\d+", ops)) if name in ("str", "stp", "stur") and "sp" not in ops else 0
@@ -129,7 +130,7 @@ def weights_of(ins, planes, stores):
     for pattern, n in PRODUCTS:
         if pattern.match(name):
             return n
-    if WIDE.match(name):
+    if not dots and WIDE.match(name) and ops.startswith("v"):
         return 8 if ".8h" in ops.split(",")[0] else 4
     return 0
 
@@ -144,14 +145,15 @@ def loops_of(code):
 def trace_of(code, group, planes, stores=False):
     """Straight code of one group, and its weights."""
     loops = loops_of(code)
-    work = [weights_of(i, planes, stores) for i in code]
+    dots = any(p.match(i[1]) for i in code for p, _ in PRODUCTS)
+    work = [weights_of(i, planes, stores, dots) for i in code]
     inner = [l for l in loops if any(work[l[0]:l[1] + 1])
              and not any(m != l and l[0] <= m[0] and m[1] <= l[1] and any(work[m[0]:m[1] + 1]) for m in loops)]
     if not inner:
         raise Odd("no loop")
     hot = max(inner, key=lambda l: sum(work[l[0]:l[1] + 1]))
     body, n = list(code[hot[0]:hot[1] + 1]), sum(work[hot[0]:hot[1] + 1])
-    if stores or n >= group:
+    if stores or round(n) >= group:
         return body, n, body
     around = [l for l in loops if l != hot and l[0] <= hot[0] and hot[1] <= l[1]]
     if not around:
@@ -161,11 +163,11 @@ def trace_of(code, group, planes, stores=False):
     skip = lambda i: any(l[0] <= i <= l[1] for l in within)
     before = [code[i] for i in range(p[0], hot[0]) if not skip(i)]
     after = [code[i] for i in range(hot[1] + 1, p[1] + 1) if not skip(i)]
-    direct = sum(weights_of(i, planes, stores) for i in before + after)
+    direct = sum(weights_of(i, planes, stores, dots) for i in before + after)
     times = (group - direct) / n
-    if times < 1 or times != int(times):
+    if times < 1 or abs(times - round(times)) > 1e-6:
         raise Odd(f"{n:g} + {direct:g} products do not make a group of {group}")
-    return before + body * int(times) + after, group, body
+    return before + body * round(times) + after, group, body
 
 
 def oddities(body):

@@ -5,7 +5,7 @@
  * bits two products fill s16: eight outputs at a time, in registers of s32 that hold two halves of the sums.
  */
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
-#include "plugins/cpu-neon-lut/kernels/panel.h"
+#include "plugins/cpu-neon-lut/kernels/unpack.h"
 
 enum { TILE_M = 2 };
 
@@ -186,3 +186,17 @@ TNI_ARM_GEMM_W4G(32, 2x16, neon)
 TNI_ARM_GEMM_W4G(128, 2x16, neon)
 #define GRID(group, bits) TNI_ARM_GEMM_GRID(group, bits, 2x16, neon)
 TNI_CLT_EACH_GRID(GRID)
+#define DOT(id, code_bytes, head, step, palette) \
+  TNI_ARM_GEMM_DOT(id, neon, 2x16, false, code_bytes, head, step, palette, palette ? bytes128_neon : tiles128_neon)
+TNI_ARM_EACH_DOT(DOT)
+TNI_ARM_GEMM_DOT_GRID(w8g, 8, 2x16, neon)
+TNI_ARM_GEMM_DOT_GRID(w2g, 2, 2x16, neon)
+
+/* One row: what is unpacked serves it alone. */
+#undef DOT
+#define DOT(id, code_bytes, head, step, palette)                                                                    \
+  void tni_arm_gemv_f32_q8g128_##id##_1x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
+                                                float *acc) {                                                       \
+    tni_arm_gemm_f32_q8g128_##id##_2x16_neon(row_block, superblocks, a, 0, 1, acc);                                 \
+  }
+TNI_ARM_EACH_DOT(DOT)

@@ -4,7 +4,7 @@
  * f32. SDOT takes four k of a row from one lane. Register tiles are named variables made by macros.
  */
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
-#include "plugins/cpu-neon-lut/kernels/panel.h"
+#include "plugins/cpu-neon-lut/kernels/unpack.h"
 
 enum { TILE_M = 4, TILE_N = 8 };
 
@@ -131,3 +131,8 @@ TNI_ARM_GEMM_W4G(32, 4x8, dotprod)
 TNI_ARM_GEMM_W4G(128, 4x8, dotprod)
 #define GRID(group, bits) TNI_ARM_GEMM_GRID(group, bits, 4x8, dotprod)
 TNI_CLT_EACH_GRID(GRID)
+#define DOT(id, code_bytes, head, step, palette) \
+  TNI_ARM_GEMM_DOT(id, dotprod, 4x8, false, code_bytes, head, step, palette, tiles128_dotprod)
+TNI_ARM_EACH_DOT(DOT)
+TNI_ARM_GEMM_DOT_GRID(w8g, 8, 4x8, dotprod)
+TNI_ARM_GEMM_DOT_GRID(w2g, 2, 4x8, dotprod)

@@ -4,7 +4,7 @@
  * outputs at a time; sums stay two by two until the panel's end, so scales come two by two as well.
  */
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
-#include "plugins/cpu-neon-lut/kernels/panel.h"
+#include "plugins/cpu-neon-lut/kernels/unpack.h"
 
 enum { TILE_M = 8, TILE_N = 8 };
 
@@ -111,3 +111,8 @@ TNI_ARM_GEMM_W4G(32, 4x8, i8mm)
 TNI_ARM_GEMM_W4G(128, 4x8, i8mm)
 #define GRID(group, bits) TNI_ARM_GEMM_GRID(group, bits, 4x8, i8mm)
 TNI_CLT_EACH_GRID(GRID)
+#define DOT(id, code_bytes, head, step, palette) \
+  TNI_ARM_GEMM_DOT(id, i8mm, 4x8, true, code_bytes, head, step, palette, tiles128_i8mm)
+TNI_ARM_EACH_DOT(DOT)
+TNI_ARM_GEMM_DOT_GRID(w8g, 8, 4x8, i8mm)
+TNI_ARM_GEMM_DOT_GRID(w2g, 2, 4x8, i8mm)

@@ -34,5 +34,5 @@ __attribute__((always_inline)) static inline sums16 group_sums(uint32_t bits, ui
 
 #define ISA i8mm
 #define BYTES_LESS 0
-#define KERNELS GRID(16, 8) GRID(32, 8) GRID(64, 8) GRID(128, 8)
+#define KERNELS GRID(16, 8) GRID(32, 8) GRID(64, 8) GRID(128, 8) DOT_GRID(w8g, 8)
 #include "plugins/cpu-neon-lut/kernels/gemv_template.h"

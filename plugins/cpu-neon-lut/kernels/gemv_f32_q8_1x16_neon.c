@@ -143,5 +143,5 @@ __attribute__((always_inline)) static inline sums16 group_sums(uint32_t bits, ui
 
 #define ISA neon
 #define BYTES_LESS 128
-#define KERNELS W4G(32, ISA) W4G(128, ISA) TNI_CLT_EACH_GRID(GRID)
+#define KERNELS W4G(32, ISA) W4G(128, ISA) TNI_CLT_EACH_GRID(GRID) DOT_GRID(w8g, 8) DOT_GRID(w2g, 2)
 #include "plugins/cpu-neon-lut/kernels/gemv_template.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One activation row times 16 outputs of w4g or of a grid: what is around a group. Who includes it has defined ISA as
- * the end of the kernels' names, KERNELS (some of W4G(group, ISA), GRID(group, bits)), BYTES_LESS and
+ * the end of the kernels' names, KERNELS (some of W4G(group, ISA), GRID(group, bits), DOT_GRID(format, bits)),
+ * BYTES_LESS and
  *
  *   sums16 group_sums(bits, group, code, q, starts)
  *
@@ -82,6 +83,11 @@ __attribute__((always_inline)) static inline void gemv_arm(tni_grid_layout l, co
 #define W4G_NAMED(group, isa) tni_arm_gemv_f32_q8g##group##_w4g##group##_1x16_##isa
 #define W4G_OF(group, isa) KERNEL(W4G_NAMED(group, isa), tni_arm_w4g(group))
 #define W4G(group, isa) W4G_OF(group, isa)
+/* w8g and w2g (dot.h): grids of one way. */
+#define DOT_GRID_NAMED(id, isa) tni_arm_gemv_f32_q8g128_##id##_1x16_##isa
+#define DOT_GRID_OF(id, bits, isa) KERNEL(DOT_GRID_NAMED(id, isa), tni_grid_layout_of(bits, TNI_DOT_GROUP, 16, 0))
+#define DOT_GRID_WITH(id, bits, isa) DOT_GRID_OF(id, bits, isa)
+#define DOT_GRID(id, bits) DOT_GRID_WITH(id, bits, ISA)
 #define GRID_NAMED(group, bits, isa) tni_arm_gemv_f32_q8g##group##_grid##bits##_1x16_##isa
 #define GRID_OF(group, bits, isa) \
   KERNEL(GRID_NAMED(group, bits, isa), tni_grid_layout_of(bits, group, a->scale_bits, a->zero_bits))
@@ -89,6 +95,10 @@ __attribute__((always_inline)) static inline void gemv_arm(tni_grid_layout l, co
 #define GRID(group, bits) GRID_WITH(group, bits, ISA)
 KERNELS
 #undef GRID
+#undef DOT_GRID
+#undef DOT_GRID_WITH
+#undef DOT_GRID_OF
+#undef DOT_GRID_NAMED
 #undef GRID_WITH
 #undef GRID_OF
 #undef GRID_NAMED

@@ -53,6 +53,21 @@ void tni_arm_quant_q9g128_f32_1x128_neon(const float *x, size_t K, size_t K_padd
   TNI_ARM_GEMM(id, 2x16, neon)   \
   TNI_ARM_GEMM(id, 4x8, dotprod) \
   TNI_ARM_GEMM(id, 4x8, i8mm)
+/* Formats of dot.h: on plain NEON one row goes through the kernel of many. */
+#define TNI_ARM_DOT(id)                   \
+  TNI_ARM_GEMV(q8g128_##id, neon)         \
+  TNI_ARM_GEMV(q8g128_##id, dotprod)      \
+  TNI_ARM_GEMM(q8g128_##id, 2x16, neon)   \
+  TNI_ARM_GEMM(q8g128_##id, 4x8, dotprod) \
+  TNI_ARM_GEMM(q8g128_##id, 4x8, i8mm)
+TNI_ARM_DOT(w8g)
+TNI_ARM_DOT(w3g)
+TNI_ARM_DOT(w2g)
+TNI_ARM_DOT(w1g)
+TNI_ARM_DOT(tern20)
+TNI_ARM_DOT(pal16)
+TNI_ARM_GEMV(q8g128_w8g, i8mm)
+#undef TNI_ARM_DOT
 #define TNI_ARM_GRID(group, bits) TNI_ARM_PRODUCTS(q8g##group##_grid##bits)
 TNI_ARM_PRODUCTS(q8g32_w4g32)
 TNI_ARM_PRODUCTS(q8g128_w4g128)

@@ -33,6 +33,20 @@
   GRID(GEMM, group, bits, NEON, 0, ROWS_S32, gemm_f32_q8g##group##_grid##bits##_2x16_neon)       \
   GRID(GEMM, group, bits, DOTPROD, 0, ROWS_S32, gemm_f32_q8g##group##_grid##bits##_4x8_dotprod)  \
   GRID(GEMM, group, bits, I8MM, 5, TILES8, gemm_f32_q8g##group##_grid##bits##_4x8_i8mm)
+/* Formats of dot.h: what grids of groups of 128 have. */
+#define DOT(op, ID, features, min_m, layout, name) \
+  TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_##ID, 128, features, min_m, TNI_CLT_##layout, tni_arm_, name),
+#define DOTS(ID, id)                                                                                                 \
+  TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_##ID, 128, 0, 0, TNI_CLT_ROWS_S32, tni_clt_, quant_q8g128s_f32_1x128_scalar),   \
+      TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_##ID, 128, 0, 0, TNI_CLT_TILES8, tni_clt_, quant_q8g128s_f32_8x128_scalar), \
+      TNI_CLT_SCALAR_DOT_ROWS(TNI_CLT_##ID, id),                                                                     \
+      DOT(QUANT, ID, NEON, 0, ROWS_S32, quant_q8g128s_f32_1x128_neon)                                                \
+          DOT(QUANT, ID, I8MM, 5, TILES8, quant_q8g128s_f32_8x128_neon)                                              \
+              DOT(GEMV, ID, NEON, 0, ROWS_S32, gemv_f32_q8g128_##id##_1x16_neon)                                     \
+                  DOT(GEMV, ID, DOTPROD, 0, ROWS_S32, gemv_f32_q8g128_##id##_1x16_dotprod)                           \
+                      DOT(GEMM, ID, NEON, 0, ROWS_S32, gemm_f32_q8g128_##id##_2x16_neon)                             \
+                          DOT(GEMM, ID, DOTPROD, 0, ROWS_S32, gemm_f32_q8g128_##id##_4x8_dotprod)                    \
+                              DOT(GEMM, ID, I8MM, 5, TILES8, gemm_f32_q8g128_##id##_4x8_i8mm)
 #define BYTE_GEMV(group) GRID(GEMV, group, 8, I8MM, 0, ROWS_S32, gemv_f32_q8g##group##_grid8_1x16_i8mm)
 
 static const tni_clt_kernel neon_rows[] = {
@@ -42,7 +56,8 @@ static const tni_clt_kernel neon_rows[] = {
     TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 32, 0, 0, TNI_CLT_TILES8, tni_clt_, quant_q8g32s_f32_8x32_scalar),
     TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 128, 0, 0, TNI_CLT_TILES8, tni_clt_, quant_q8g128s_f32_8x128_scalar),
     TNI_CLT_SCALAR_ROWS,
-    LUT(TNI_CLT_LUT1, lut1p, lut1),
+    DOTS(W8G, w8g) DOTS(W3G, w3g) DOTS(W2G, w2g) DOTS(W1G, w1g) DOTS(TERN20, tern20) DOTS(PAL16, pal16)
+        DOT(GEMV, W8G, I8MM, 0, ROWS_S32, gemv_f32_q8g128_w8g_1x16_i8mm) LUT(TNI_CLT_LUT1, lut1p, lut1),
     LUT(TNI_CLT_LUT2, lut2p, lut2),
     LUT(TNI_CLT_LUT3, lut3p, lut3),
     LUT(TNI_CLT_LUT4, lut4p, lut4),
@@ -69,6 +84,8 @@ static const tni_clt_kernel neon_rows[] = {
     ANY(CHAIN, chain_f32_1x4_neon),
 };
 #undef BYTE_GEMV
+#undef DOTS
+#undef DOT
 #undef GRIDS
 #undef GRID_REFERENCES
 #undef GRID

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One activation row times 16 outputs of w3g, w1g, tern20 and pal16 (dot.h) by SDOT. Codes that lie in the middle of a
+ * byte stay there and have sums of their own, as many times too large as the place says; a shift at the group's end
+ * brings them together. w8g and w2g are grids (gemv_f32_q8_1x16_dotprod.c).
+ */
+#include "plugins/cpu-neon-lut/kernels/kernels.h"
+#include "plugins/cpu-neon-lut/kernels/unpack.h"
+
+/* A lane for each output. */
+typedef struct sums16 {
+  int32x4_t s0, s1, s2, s3;
+} sums16;
+
+#define EACH(F) F(0) F(1) F(2) F(3)
+#define DOT(s, w, q, i) s = vdotq_laneq_s32(s, vreinterpretq_s8_u8(w), q, i)
+
+static inline sums16 sums_from(int32x4_t s) { return (sums16){s, s, s, s}; }
+
+/* START - 8 t -> START - zero t, t being the sum of the activations. */
+static inline sums16 start_of(const int32_t *word, int32_t zero) {
+  return sums_from(vmlaq_n_s32(vld1q_s32(word), tni_arm_codes_sum(word), 8 - zero));
+}
+
+static inline sums16 plain_start(void) {
+  return (sums16){tni_arm_start(tni_arm_plain), tni_arm_start(tni_arm_plain), tni_arm_start(tni_arm_plain),
+                  tni_arm_start(tni_arm_plain)};
+}
+
+/* 32 k: the third code of a byte's three has its top bit in the last byte. */
+#define W3G(i)                                                                        \
+  {                                                                                   \
+    const uint8x16_t b0 = vld1q_u8(code + 16 * i), b1 = vld1q_u8(code + 16 * i + 64); \
+    const uint8x16_t b2 = vld1q_u8(code + 16 * i + 128);                              \
+    DOT(t.s##i, vandq_u8(b0, m0), lo, 0);                                             \
+    DOT(x8.s##i, vandq_u8(b0, m1), lo, 1);                                            \
+    DOT(t.s##i, vsriq_n_u8(vandq_u8(vshrq_n_u8(b2, 4), m2), b0, 6), lo, 2);           \
+    DOT(t.s##i, vandq_u8(b1, m0), lo, 3);                                             \
+    DOT(x8.s##i, vandq_u8(b1, m1), hi, 0);                                            \
+    DOT(t.s##i, vsriq_n_u8(vandq_u8(vshrq_n_u8(b2, 5), m2), b1, 6), hi, 1);           \
+    DOT(t.s##i, vandq_u8(b2, m0), hi, 2);                                             \
+    DOT(x8.s##i, vandq_u8(b2, m1), hi, 3);                                            \
+  }
+#define MERGE_W3G(i) t.s##i = vsraq_n_s32(t.s##i, x8.s##i, 3);
+
+__attribute__((always_inline)) static inline sums16 sums_w3g(const uint8_t *code, const int8_t *q, sums16 t,
+                                                             uint8x16_t levels) {
+  const uint8x16_t m0 = vdupq_n_u8(0x07), m1 = vdupq_n_u8(0x38), m2 = vdupq_n_u8(0x04);
+  sums16 x8 = sums_from(vdupq_n_s32(0));
+  (void)levels;
+  for (uint32_t k = 0; k < TNI_DOT_GROUP; k += 32, q += 32, code += 192) {
+    const int8x16_t lo = vld1q_s8(q), hi = vld1q_s8(q + 16);
+    EACH(W3G)
+  }
+  EACH(MERGE_W3G)
+  return t;
+}
+
+/* 32 k: a bit that is set is -1 under vtst; the group's end makes 2 bit - 1 of it. */
+#define W1G(i)                                    \
+  {                                               \
+    const uint8x16_t b = vld1q_u8(code + 16 * i); \
+    DOT(t.s##i, vtstq_u8(b, m0), lo, 0);          \
+    DOT(t.s##i, vtstq_u8(b, m1), lo, 1);          \
+    DOT(t.s##i, vtstq_u8(b, m2), lo, 2);          \
+    DOT(t.s##i, vtstq_u8(b, m3), lo, 3);          \
+    DOT(t.s##i, vtstq_u8(b, m4), hi, 0);          \
+    DOT(t.s##i, vtstq_u8(b, m5), hi, 1);          \
+    DOT(t.s##i, vtstq_u8(b, m6), hi, 2);          \
+    DOT(t.s##i, vtstq_u8(b, m7), hi, 3);          \
+  }
+__attribute__((always_inline)) static inline sums16 sums_w1g(const uint8_t *code, const int8_t *q, sums16 t,
+                                                             uint8x16_t levels) {
+  const uint8x16_t m0 = vdupq_n_u8(1), m1 = vdupq_n_u8(2), m2 = vdupq_n_u8(4), m3 = vdupq_n_u8(8);
+  const uint8x16_t m4 = vdupq_n_u8(16), m5 = vdupq_n_u8(32), m6 = vdupq_n_u8(64), m7 = vdupq_n_u8(128);
+  (void)levels;
+  for (uint32_t k = 0; k < TNI_DOT_GROUP; k += 32, q += 32, code += 64) {
+    const int8x16_t lo = vld1q_s8(q), hi = vld1q_s8(q + 16);
+    EACH(W1G)
+  }
+  return t;
+}
+
+#define TERN20(i)                                 \
+  {                                               \
+    const uint8x16_t b = vld1q_u8(code + 16 * i); \
+    DOT(t.s##i, vandq_u8(b, m0), a, 0);           \
+    DOT(x4.s##i, vandq_u8(b, m1), a, 1);          \
+    DOT(x16.s##i, vandq_u8(b, m2), a, 2);         \
+    DOT(t.s##i, vshrq_n_u8(b, 6), a, 3);          \
+  }
+#define MERGE_TERN20(i)                     \
+  t.s##i = vsraq_n_s32(t.s##i, x4.s##i, 2); \
+  t.s##i = vsraq_n_s32(t.s##i, x16.s##i, 4);
+
+__attribute__((always_inline)) static inline sums16 sums_tern20(const uint8_t *code, const int8_t *q, sums16 t,
+                                                                uint8x16_t levels) {
+  const uint8x16_t m0 = vdupq_n_u8(0x03), m1 = vdupq_n_u8(0x0c), m2 = vdupq_n_u8(0x30);
+  sums16 x4 = sums_from(vdupq_n_s32(0)), x16 = x4;
+  (void)levels;
+#pragma GCC unroll 2
+  for (uint32_t k = 0; k < TNI_DOT_GROUP; k += 16, q += 16, code += 64) {
+    const int8x16_t a = vld1q_s8(q);
+    EACH(TERN20)
+  }
+  EACH(MERGE_TERN20)
+  return t;
+}
+
+#define PAL16(i, at)                                              \
+  {                                                               \
+    const uint8x16_t b = vld1q_u8(code + 32 * at + 16 * i);       \
+    DOT(t.s##i, vqtbl1q_u8(levels, vandq_u8(b, nibble)), a, at);  \
+    DOT(t.s##i, vqtbl1q_u8(levels, vshrq_n_u8(b, 4)), a, at + 1); \
+  }
+#define PAL16_0(i) PAL16(i, 0)
+#define PAL16_2(i) PAL16(i, 2)
+
+__attribute__((always_inline)) static inline sums16 sums_pal16(const uint8_t *code, const int8_t *q, sums16 t,
+                                                               uint8x16_t levels) {
+  const uint8x16_t nibble = vdupq_n_u8(15);
+#pragma GCC unroll 2
+  for (uint32_t k = 0; k < TNI_DOT_GROUP; k += 16, q += 16, code += 128) {
+    const int8x16_t a = vld1q_s8(q);
+    EACH(PAL16_0) EACH(PAL16_2)
+  }
+  return t;
+}
+
+/* Sums of a group as floats: of codes less zero, or of bits as w1g has them. */
+__attribute__((always_inline)) static inline float32x4_t plain_sum(int32x4_t s, const int32_t *word) {
+  (void)word;
+  return tni_arm_sum(s);
+}
+__attribute__((always_inline)) static inline float32x4_t signs_sum(int32x4_t s, const int32_t *word) {
+  const float32x4_t all = tni_arm_codes_sum_f32(word);
+  return vfmaq_n_f32(vnegq_f32(all), tni_arm_sum(s), -2.0f);
+}
+
+typedef sums16 (*sums_fn)(const uint8_t *code, const int8_t *q, sums16 t, uint8x16_t levels);
+typedef float32x4_t (*ended_fn)(int32x4_t s, const int32_t *word);
+
+#define SCALES(i) const float32x4_t rows##i = head ? tni_arm_floats(block + 16 * i) : vdupq_n_f32(0);
+#define ADD(i) \
+  y##i = vfmaq_f32(y##i, ended(s.s##i, word), vmulq_n_f32(head ? rows##i : tni_arm_scales(at.halves + 8 * i), *sx));
+#define STORE(i) vst1q_f32(acc + 4 * i, y##i);
+
+/* zero: what starts take off; of w1g and pal16 0. */
+__attribute__((always_inline)) static inline void gemv_dot(sums_fn sums, ended_fn ended, size_t code_bytes, size_t head,
+                                                           int32_t zero, bool palette, const uint8_t *block,
+                                                           size_t superblocks, const tni_clt_act *a, float *acc) {
+  const uint8x16_t levels = palette ? tni_arm_palette(block) : vdupq_n_u8(0);
+  const int8_t *q = a->q;
+  const int32_t *word = a->zero;
+  const float *sx = a->scale;
+  float32x4_t y0 = vdupq_n_f32(0), y1 = y0, y2 = y0, y3 = y0;
+  EACH(SCALES)
+  for (size_t g = 0; g < 2 * superblocks; g++, q += TNI_DOT_GROUP, word += 4, sx++) {
+    const tni_arm_dot_place at = tni_arm_dot_at(block, g, code_bytes, head);
+    const sums16 s = sums(at.code, q, zero ? start_of(word, zero) : plain_start(), levels);
+    EACH(ADD)
+  }
+  EACH(STORE)
+}
+
+#define KERNEL(id, code_bytes, head, zero, ended, palette)                                                         \
+  void tni_arm_gemv_f32_q8g128_##id##_1x16_dotprod(const uint8_t *block, size_t superblocks, const tni_clt_act *a, \
+                                                   float *acc) {                                                   \
+    gemv_dot(sums_##id, ended, code_bytes, head, zero, palette, block, superblocks, a, acc);                       \
+  }
+KERNEL(w3g, 768, 0, 4, plain_sum, false)
+KERNEL(w1g, 256, 0, 0, signs_sum, false)
+KERNEL(tern20, 512, 64, 1, plain_sum, false)
+KERNEL(pal16, 1024, 128, 0, plain_sum, true)
