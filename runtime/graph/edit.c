@@ -188,14 +188,15 @@ tn_status tni_graph_compact(tni_graph *g, tn_error *err) {
   for (tn_id i = 0; st == TN_OK && i < g->n_nodes; i++)
     if (!g->nodes[i]->dead) st = compact_subs(g->nodes[i], err);
   if (st == TN_OK) st = tni_graph_finish(g, err);
-  if (st != TN_OK) return st;
+  if (st != TN_OK || (g->stamp && g->stamp == g->compact)) return st;
   renumber r = {g, calloc(g->n_values ? g->n_values : 1, sizeof *r.new_id)};
   if (!r.new_id) return tni_fail_memory(err, g->name);
   mark_kept(&r);
   const bool done = is_compact(&r);
   if (!done) st = apply_renumbering(&r);
   free(r.new_id);
-  if (done) return TN_OK;
   if (st != TN_OK) return tni_fail_memory(err, g->name);
-  return tni_graph_finish(g, err);
+  if (!done) st = tni_graph_finish(g, err);
+  if (st == TN_OK) g->compact = g->stamp;
+  return st;
 }

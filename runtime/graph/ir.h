@@ -166,6 +166,7 @@ struct tni_graph {
   uint32_t n_fresh;
   tn_id twice; /* a value whose name was taken already, or TN_NONE */
   bool owns_exprs, owned, finished;
+  uint64_t stamp, compact; /* tni_graph_stamp at the last finish, at the last compact; 0: none */
 };
 
 /* exprs NULL: the graph makes its own and frees it. */
@@ -217,6 +218,7 @@ TN_MUST_CHECK tn_status tni_graph_set_io(tni_graph *g, const tn_id *in, uint32_t
  * A value of a subgraph that nothing there makes is looked up by name in the outer graphs and becomes `captured`.
  * A STATE is written by a TensorScatter that reads a STATE, or by nothing; outputs that are the present of one of
  * g->states have no producer.
+ * A subgraph that is as its last finish left it only takes types from outside.
  * Errors name the node or tensor: cycles, missing inputs, two producers, a name used twice, a graph input or constant
  * that a node writes, arity against the table, ranks above TN_MAX_RANK, constants whose bytes do not fit their dims. */
 TN_MUST_CHECK tn_status tni_graph_finish(tni_graph *g, tn_error *err);

@@ -257,7 +257,19 @@ static void set_kinds(tni_graph *g) {
   g->finished = true;
 }
 
+/* As resolve_inputs and resolve_outputs do where names need no look-up. */
+static void inherit_types(tni_graph *g) {
+  for (uint32_t i = 0; i < g->n_values; i++) {
+    tni_value *v = g->values[i];
+    if (v->captured != TN_NONE && (v->pub.n_uses || v->is_output)) inherit_type(v, g->outer->values[v->captured]);
+  }
+}
+
 tn_status tni_graph_finish(tni_graph *g, tn_error *err) {
+  if (tni_graph_unchanged(g)) {
+    inherit_types(g);
+    return TN_OK;
+  }
   tn_status st = check_values(g, err);
   for (tn_id i = 0; st == TN_OK && i < g->n_nodes; i++)
     if (!g->nodes[i]->dead) st = finish_subs(g->nodes[i], err);
@@ -273,5 +285,6 @@ tn_status tni_graph_finish(tni_graph *g, tn_error *err) {
   if (st == TN_OK) st = reorder_nodes(g, err);
   if (st == TN_OK) st = set_uses(g, err);
   if (st == TN_OK) set_kinds(g);
+  g->stamp = st == TN_OK ? tni_graph_stamp(g) : 0;
   return st;
 }

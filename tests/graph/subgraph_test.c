@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "runtime/graph/priv.h"
 #include "tests/graph/graph_test.h"
 
 /* A graph with the given exprs whose nodes are added through the same builders. */
@@ -165,6 +166,93 @@ static void edits_inside(void) {
   fixture_finish(&f);
 }
 
+/* What the branch `then` of an If computes, changed in one way. */
+typedef struct change {
+  const char *what;
+  void (*make)(tni_graph *t);
+} change;
+
+static tn_id id_in(tni_graph *t, const char *name) { return tni_graph_find(t, name); }
+
+static void kills_node(tni_graph *t) { t->nodes[0]->dead = true; }
+static void reads_other(tni_graph *t) { ((tn_id *)t->nodes[0]->pub.in)[0] = id_in(t, "w"); }
+static void reads_less(tni_graph *t) { t->nodes[0]->pub.n_in = 0; }
+static void adds_value(tni_graph *t) { (void)!tni_graph_add_value(t, "", TN_VALUE_ACT, TN_DT_F32); }
+static void moves_output(tni_graph *t) { t->outputs[0] = id_in(t, "w"); }
+static void other_kind(tni_graph *t) { t->values[id_in(t, "tr")]->pub.kind = TN_VALUE_ACT; }
+static void other_elements(tni_graph *t) { t->values[id_in(t, "w")]->tensor->bytes = 3; }
+static void other_dims(tni_graph *t) { t->values[id_in(t, "w")]->tensor->dims[0] = 9; }
+static void absurd_rank(tni_graph *t) { t->values[id_in(t, "tr")]->pub.rank = TN_MAX_RANK + 1; }
+static void forgets_use(tni_graph *t) { t->values[id_in(t, "big")]->pub.n_uses = 0; }
+static void other_maker(tni_graph *t) { t->values[id_in(t, "tr")]->pub.producer = TN_NONE; }
+
+/* A branch that nobody changed is not finished again (its uses stay where they are), takes types from outside all the
+ * same, and is finished after any change. */
+static void unchanged(void) {
+  static const change changes[] = {{"a dead node", kills_node},       {"another input", reads_other},
+                                   {"no input", reads_less},          {"a value", adds_value},
+                                   {"another output", moves_output},  {"another kind", other_kind},
+                                   {"fewer bytes", other_elements},   {"other dims", other_dims},
+                                   {"an absurd rank", absurd_rank},   {"a use that is gone", forgets_use},
+                                   {"a producer that is gone", other_maker}};
+  static float w[2] = {1, 2};
+  for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+    fixture f;
+    fixture_init(&f);
+    input(&f, "cond", "");
+    input(&f, "x", "n");
+    node(&f, "big", "Exp", "x", "big");
+    CU_ASSERT_EQUAL_FATAL(add_if(&f, "if", "big", "x", "y"), TN_OK);
+    io(&f, "cond x", "y");
+    tni_graph *t = branch(&f, "if", "then_branch");
+    const tn_id c = tni_graph_add_value(t, "w", TN_VALUE_CONST, TN_DT_F32);
+    CU_ASSERT_EQUAL(tni_value_set_tensor(t, c, &(tni_tensor){TN_DT_F32, 1, {2}, w, sizeof w, NULL, NULL}, NULL), TN_OK);
+    CU_ASSERT_EQUAL_FATAL(tni_graph_finish(f.g, &f.err), TN_OK);
+    const tni_value *big = t->values[id_in(t, "big")];
+    const tn_id *const uses = big->pub.uses;
+    const tn_expr three = tni_ex_const(f.g->exprs, 3);
+    CU_ASSERT_EQUAL(tni_value_set_dims(f.g, val(&f, "big"), 1, &three), TN_OK);
+    f.g->values[val(&f, "big")]->pub.dtype = TN_DT_F16;
+    CU_ASSERT_EQUAL_FATAL(tni_graph_finish(f.g, &f.err), TN_OK);
+    CU_ASSERT_PTR_EQUAL(big->pub.uses, uses);
+    CU_ASSERT_EQUAL(big->pub.dtype, TN_DT_F16);
+    CU_ASSERT_EQUAL_FATAL(tni_graph_compact(f.g, &f.err), TN_OK); /* without w */
+    CU_ASSERT_EQUAL(tni_graph_add_value(t, "w", TN_VALUE_CONST, TN_DT_F32), t->n_values - 1);
+    CU_ASSERT_EQUAL(tni_value_set_tensor(t, t->n_values - 1, &(tni_tensor){TN_DT_F32, 1, {2}, w, sizeof w, NULL, NULL}, NULL),
+                    TN_OK);
+    CU_ASSERT_EQUAL_FATAL(tni_graph_finish(f.g, &f.err), TN_OK);
+    CU_ASSERT_TRUE(tni_graph_unchanged(t));
+    changes[i].make(t);
+    if (tni_graph_unchanged(t)) CU_FAIL(changes[i].what);
+    (void)!tni_graph_finish(f.g, &f.err); /* some are errors; ASan looks */
+    fixture_finish(&f);
+  }
+}
+
+/* What becomes a constant outside becomes one inside, and is captured no more. */
+static void constant_outside(void) {
+  static float w[2] = {1, 2};
+  fixture f;
+  fixture_init(&f);
+  input(&f, "cond", "");
+  input(&f, "x", "n");
+  node(&f, "big", "Exp", "x", "big");
+  CU_ASSERT_EQUAL_FATAL(add_if(&f, "if", "big", "x", "y"), TN_OK);
+  io(&f, "cond x", "y");
+  CU_ASSERT_EQUAL_FATAL(tni_graph_finish(f.g, &f.err), TN_OK);
+  f.g->nodes[node_id(&f, "big")]->dead = true;
+  CU_ASSERT_EQUAL(tni_value_set_tensor(f.g, val(&f, "big"), &(tni_tensor){TN_DT_F32, 1, {2}, w, sizeof w, NULL, NULL}, NULL),
+                  TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_graph_finish(f.g, &f.err), TN_OK);
+  tni_graph *t = branch(&f, "if", "then_branch");
+  const tni_value *big = t->values[id_in(t, "big")];
+  CU_ASSERT_EQUAL(big->pub.kind, TN_VALUE_CONST);
+  CU_ASSERT_EQUAL(big->captured, TN_NONE);
+  CU_ASSERT_EQUAL_FATAL(tni_graph_finish(f.g, &f.err), TN_OK);
+  CU_ASSERT_EQUAL(f.g->nodes[node_id(&f, "if")]->n_captures, 1);
+  fixture_finish(&f);
+}
+
 /* A dead node's captures are uses no more. */
 static void dce_of_captures(void) {
   fixture f;
@@ -266,6 +354,8 @@ void add_subgraph_suite(void) {
   CU_add_test(s, "cycle through a subgraph", cycle_through_subgraph);
   CU_add_test(s, "edits outside", edits_outside);
   CU_add_test(s, "edits inside", edits_inside);
+  CU_add_test(s, "unchanged", unchanged);
+  CU_add_test(s, "constant outside", constant_outside);
   CU_add_test(s, "dce of captures", dce_of_captures);
   CU_add_test(s, "inlined", inlined);
   CU_add_test(s, "depth", depth);
