@@ -27,6 +27,7 @@
 typedef struct worker_args {
   char *plugin, *cache_dir, *model, *replay, *listing, **options, *profile, *profile_dir, *section;
   int device, thorough, blind, seconds;
+  double patience;
   long long seed;
 } worker_args;
 
@@ -144,6 +145,7 @@ int main(int argc, const char **argv) {
                           {"device", 0, OPT_INT, &w.device, "N", "0..", NULL, NULL},
                           {"seed", 0, OPT_LONG, &w.seed, "N", NULL, NULL, NULL},
                           {"seconds", 0, OPT_INT, &w.seconds, "N", "0..", NULL, NULL},
+                          {"patience", 0, OPT_REAL, &w.patience, "X", "0..1000", NULL, NULL},
                           {"thorough", 0, OPT_FLAG, &w.thorough, NULL, NULL, NULL, NULL},
                           {"blind", 0, OPT_FLAG, &w.blind, NULL, NULL, NULL, NULL},
                           OPT_ROWS_END};
@@ -164,6 +166,7 @@ int main(int argc, const char **argv) {
                             .model = w.model,
                             .replay = w.replay,
                             .thorough = w.thorough != 0,
+                            .patience = w.patience,
                             .seconds = (uint32_t)w.seconds};
   const bool understood = parsed && rest[0] && w.plugin && a && out;
   if (understood) {

@@ -94,7 +94,8 @@ bool tni_cf_apart(const tni_cf *cf, void (*fn)(tni_cf *cf, void *arg), void *arg
   }
   close(fds[1]);
   if (pid < 0) return close(fds[0]), free(text), false;
-  bool late = !read_all(fds[0], tni_now_ns() + (int64_t)limit_ms * 1000000, text, MAX_REPORT);
+  const double patience = cf->subject->patience > 0 ? cf->subject->patience : 1;
+  bool late = !read_all(fds[0], tni_now_ns() + (int64_t)(limit_ms * patience * 1e6), text, MAX_REPORT);
   if (late) {
     kill(pid, SIGTERM); /* it says what it was doing */
     const size_t n = strlen(text);

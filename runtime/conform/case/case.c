@@ -61,11 +61,13 @@ uint64_t tni_cf_rng_next(tni_cf_rng *r) {
   return z ^ (z >> 31);
 }
 
-tni_cf_rng tni_cf_rng_of(const tni_cf *cf, uint64_t stream) {
-  tni_cf_rng r = {cf->seed ^ (stream + 1) * UINT64_C(0xd1342543de82ef95)};
+static tni_cf_rng seeded(uint64_t seed, uint64_t stream) {
+  tni_cf_rng r = {seed ^ (stream + 1) * UINT64_C(0xd1342543de82ef95)};
   (void)tni_cf_rng_next(&r);
   return r;
 }
+
+tni_cf_rng tni_cf_rng_of(const tni_cf *cf, uint64_t stream) { return seeded(cf->seed, stream); }
 
 double tni_cf_rng_unit(tni_cf_rng *r) { return (double)(tni_cf_rng_next(r) >> 11) * 0x1p-53; }
 
@@ -82,6 +84,10 @@ static uint64_t mixed_seed(uint64_t seed, const char *name) {
   return tni_cf_rng_next(&r);
 }
 
+tni_cf_rng tni_cf_rng_named(const tni_cf *cf, const char *name, uint64_t stream) {
+  return seeded(mixed_seed(cf->run_seed, name), stream);
+}
+
 const char *tni_cf_option(const tni_cf_subject *s, const char *key) {
   const size_t n = strlen(key);
   for (uint32_t i = s->n_options; i-- > 0;)
@@ -96,6 +102,7 @@ void tni_cf_run_case(const tni_cf_case *c, const tni_cf_listing *l, uint64_t see
                .listing = l,
                .name = c->name,
                .seed = mixed_seed(seed, c->name),
+               .run_seed = seed,
                .arena = tni_arena_create(),
                .sink = &sink};
   if (cf.arena)

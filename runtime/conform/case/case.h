@@ -50,6 +50,7 @@ typedef struct tni_cf_subject {
   uint32_t device;                        /* index of the device that is opened */
   const char *cache_dir, *model, *replay; /* or NULL */
   bool thorough;
+  double patience;  /* factor on time limits; 0: 1 */
   uint32_t seconds; /* that a case which goes on for as long as it may has; 0: it has a number of rounds */
 } tni_cf_subject;
 
@@ -117,6 +118,7 @@ struct tni_cf {
   const tni_cf_listing *listing;
   const char *name; /* of the case */
   uint64_t seed;    /* of this case */
+  uint64_t run_seed; /* of the command line */
   tni_arena *arena; /* freed after the case */
   uint32_t verdict, n_findings;
   void *sink; /* the worker's: where findings go */
@@ -132,6 +134,8 @@ typedef struct tni_cf_rng {
   uint64_t s;
 } tni_cf_rng;
 tni_cf_rng tni_cf_rng_of(const tni_cf *cf, uint64_t stream);
+/* Those that the case `name` would get. */
+tni_cf_rng tni_cf_rng_named(const tni_cf *cf, const char *name, uint64_t stream);
 uint64_t tni_cf_rng_next(tni_cf_rng *r);
 double tni_cf_rng_unit(tni_cf_rng *r);   /* [0, 1) */
 double tni_cf_rng_normal(tni_cf_rng *r); /* mean 0, deviation 1 */

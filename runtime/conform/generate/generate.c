@@ -10,51 +10,100 @@
 
 #include "runtime/conform/generate/run.h"
 
-/* Graphs of a case: a few and one for each kind of step that the plugin takes. */
-enum { CASES = 8, QUICK = 4, THOROUGH = 60, LIMIT_MS = 20000, SHRINK_S = 12, MOST_TRIALS = 150, TAKEN = 8 };
+enum { CASES = 8, QUICK = 4, THOROUGH = 60, LIMIT_MS = 20000, SHRINK_S = 12, MOST_TRIALS = 150, TAKEN = 8, TURNS = 3 };
 
 static void run_part(tni_cf *cf, void *arg) { tni_gen_run(cf, arg); }
 
-/* Kinds that the plugin took in a graph of the table are drawn often, what a chain may consist of now and then. */
-static void draw_weights(const tni_cf_listing *l, uint32_t *weights) {
-  static const struct {
-    uint32_t kind;
-    const char *graph; /* that says whether it is taken, or what its name begins with */
-    uint32_t else_;    /* the weight where it is not */
-  } rows[] = {{TNI_GEN_MATMUL, "matmul/2d", 0},
-              {TNI_GEN_GEMM, "gemm/", 0},
-              {TNI_GEN_SIBLINGS, "matmul/2d", 0},
-              {TNI_GEN_FUSED, "fused/plain", 0},
-              {TNI_GEN_FUSED_CHAIN, "fused/swiglu", 0},
-              {TNI_GEN_UNARY, "relu", 2},
-              {TNI_GEN_UNARY, "sigmoid", 2},
-              {TNI_GEN_BINARY, "add", 3},
-              {TNI_GEN_SOFTMAX, "softmax", 0},
-              {TNI_GEN_NORM, "layernorm", 1},
-              {TNI_GEN_NORM, "rmsnorm", 1},
-              {TNI_GEN_TRANSPOSE, "transpose", 1},
-              {TNI_GEN_CONCAT, "concat", 0},
-              {TNI_GEN_REDUCE, "reduce/mean", 0},
-              {TNI_GEN_PRODUCT, "matmul/activations", 1},
-              {TNI_GEN_CONV, "conv/", 0},
-              {TNI_GEN_POOL, "pool/", 0},
-              {TNI_GEN_BATCHNORM, "batchnorm", 0},
-              {TNI_GEN_ATTENTION, "attention", 0},
-              {TNI_GEN_ROTARY, "rotary", 0},
-              {TNI_GEN_GATHER, "gather/rows", 0}};
-  memset(weights, 0, TNI_GEN_KINDS * sizeof *weights);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    uint32_t taken = 0, asked = 0;
-    for (uint32_t k = 0; k < l->n_claimed; k++) {
-      if (strncmp(l->claimed[k].graph, rows[i].graph, strlen(rows[i].graph)) != 0) continue;
-      asked++;
-      taken += l->claimed[k].verdict == TN_YES;
-    }
-    /* A fused node of a file cannot be taken apart: it is only asked for where it is taken in every phase. */
-    const bool fused = rows[i].kind == TNI_GEN_FUSED || rows[i].kind == TNI_GEN_FUSED_CHAIN;
-    const uint32_t w = (fused ? taken == asked : taken > 0) ? TAKEN : rows[i].else_;
-    if (w > weights[rows[i].kind]) weights[rows[i].kind] = w;
+/* What a graph may begin with: the operator that it then has, and which graphs of the table say that it is taken, by
+ * what their names begin with. */
+static const struct {
+  tni_gen_form form;
+  const char *op, *graph;
+  uint32_t else_; /* how often the kind is drawn where it is not taken */
+} forms[] = {{{TNI_GEN_MATMUL, 0, 0, 0}, "MatMul", "matmul/2d", 0},
+             {{TNI_GEN_GEMM, 0, 0, 0}, "Gemm", "gemm/", 0},
+             {{TNI_GEN_GEMM, 4, 4, 0}, "Gemm", "gemm/", 0}, /* transposed */
+             {{TNI_GEN_SIBLINGS, 0, 0, 0}, "MatMul", "matmul/2d", 0},
+             {{TNI_GEN_FUSED, 0, 0, 0}, "FusedMatMul", "fused/plain", 0},
+             {{TNI_GEN_FUSED_CHAIN, 0, 0, 0}, "FusedMatMul", "fused/swiglu", 0},
+             {{TNI_GEN_UNARY, 0, 11, 0}, "Relu", "relu", 2},
+             {{TNI_GEN_UNARY, 0, 11, 1}, "Sigmoid", "sigmoid", 2},
+             {{TNI_GEN_UNARY, 0, 11, 2}, "Tanh", "tanh", 2},
+             {{TNI_GEN_UNARY, 0, 11, 3}, "Neg", "neg", 2},
+             {{TNI_GEN_UNARY, 0, 11, 4}, "Gelu", "gelu", 2},
+             {{TNI_GEN_UNARY, 0, 11, 5}, "Swish", "swish", 2},
+             {{TNI_GEN_UNARY, 0, 11, 6}, "Erf", "erf", 2},
+             {{TNI_GEN_UNARY, 0, 11, 7}, "Abs", "abs", 2},
+             {{TNI_GEN_UNARY, 0, 11, 8}, "LeakyRelu", "leakyrelu", 2},
+             {{TNI_GEN_UNARY, 0, 11, 9}, "Elu", "elu", 2},
+             {{TNI_GEN_UNARY, 0, 11, 10}, "HardSigmoid", "hardsigmoid", 2},
+             {{TNI_GEN_BINARY, 0, 5, 0}, "Add", "add", 3},
+             {{TNI_GEN_BINARY, 0, 5, 1}, "Mul", "mul", 3},
+             {{TNI_GEN_BINARY, 0, 5, 2}, "Sub", "sub", 3},
+             {{TNI_GEN_BINARY, 0, 5, 4}, "Max", "max", 3},
+             {{TNI_GEN_SOFTMAX, 0, 0, 0}, "Softmax", "softmax", 0},
+             {{TNI_GEN_NORM, 0, 2, 1}, "LayerNormalization", "layernorm", 1},
+             {{TNI_GEN_NORM, 0, 2, 0}, "RMSNormalization", "rmsnorm", 1},
+             {{TNI_GEN_TRANSPOSE, 0, 0, 0}, "Transpose", "transpose", 1},
+             {{TNI_GEN_CONCAT, 0, 0, 0}, "Concat", "concat", 0},
+             {{TNI_GEN_REDUCE, 0, 3, 0}, "ReduceMean", "reduce/mean", 0},
+             {{TNI_GEN_REDUCE, 0, 3, 1}, "ReduceSum", "reduce/sum", 0},
+             {{TNI_GEN_REDUCE, 0, 3, 2}, "ReduceMax", "reduce/max", 0},
+             {{TNI_GEN_PRODUCT, 0, 0, 0}, "MatMul", "matmul/activations", 1},
+             {{TNI_GEN_CONV, 0, 0, 0}, "Conv", "conv/", 0},
+             {{TNI_GEN_CONV, 3, 4, 0}, "Conv", "conv/depthwise", 0},
+             {{TNI_GEN_POOL, 3, 10, 3}, "MaxPool", "pool/max", 0},
+             {{TNI_GEN_POOL, 3, 10, 4}, "AveragePool", "pool/average", 0},
+             {{TNI_GEN_POOL, 3, 10, 0}, "GlobalAveragePool", "pool/global", 0},
+             {{TNI_GEN_POOL, 3, 10, 5}, "GlobalMaxPool", "pool/global-max", 0},
+             {{TNI_GEN_BATCHNORM, 0, 0, 0}, "BatchNormalization", "batchnorm", 0},
+             {{TNI_GEN_ATTENTION, 0, 0, 0}, "Attention", "attention", 0},
+             {{TNI_GEN_ROTARY, 0, 0, 0}, "RotaryEmbedding", "rotary", 0},
+             {{TNI_GEN_GATHER, 0, 0, 0}, "Gather", "gather/rows", 0}};
+enum { N_FORMS = sizeof forms / sizeof *forms };
+
+typedef struct draws {
+  uint32_t weights[TNI_GEN_KINDS];
+  uint32_t taken[N_FORMS], n_taken; /* what graphs begin with in turns */
+} draws;
+
+static bool is_taken(const tni_cf_listing *l, uint32_t form) {
+  uint32_t taken = 0, asked = 0;
+  for (uint32_t k = 0; k < l->n_claimed; k++) {
+    if (strncmp(l->claimed[k].graph, forms[form].graph, strlen(forms[form].graph)) != 0) continue;
+    asked++;
+    taken += l->claimed[k].verdict == TN_YES;
   }
+  /* A fused node of a file cannot be taken apart: it is only asked for where it is taken in every phase. */
+  const uint32_t kind = forms[form].form.kind;
+  return (kind == TNI_GEN_FUSED || kind == TNI_GEN_FUSED_CHAIN) && taken != asked ? false : taken > 0;
+}
+
+/* Kinds that the plugin took in a graph of the table are drawn often, what a chain may consist of now and then. */
+static void find_draws(const tni_cf_listing *l, draws *d) {
+  memset(d, 0, sizeof *d);
+  for (uint32_t i = 0; i < N_FORMS; i++) {
+    const bool taken = is_taken(l, i);
+    const uint32_t kind = forms[i].form.kind, w = taken ? TAKEN : forms[i].else_;
+    if (taken) d->taken[d->n_taken++] = i;
+    if (w > d->weights[kind]) d->weights[kind] = w;
+  }
+}
+
+/* Each form begins TURNS graphs of a run of all cases; after them, the first step is drawn. */
+static uint32_t n_begun(const draws *d, uint32_t number) {
+  const uint32_t all = TURNS * d->n_taken;
+  return all / CASES + (number < all % CASES);
+}
+
+/* The n-th graph of case `number`. */
+static void draw(const tni_cf *cf, const draws *d, uint32_t number, uint32_t n, tni_gen_recipe *g) {
+  char name[32];
+  snprintf(name, sizeof name, "generated/graphs/%u", number);
+  tni_cf_rng r = tni_cf_rng_named(cf, name, n);
+  const tni_gen_form *first =
+      n < n_begun(d, number) ? &forms[d->taken[(n * CASES + number) % d->n_taken]].form : NULL;
+  tni_gen_draw(g, d->weights, first, &r);
 }
 
 /* The smallest recipe that still fails, in the time that there is. */
@@ -84,17 +133,16 @@ static void report(tni_cf *cf, const tni_gen_recipe *g, uint32_t n, uint32_t ste
 }
 
 static void graphs_ask(tni_cf *cf, const void *arg) {
-  uint32_t weights[TNI_GEN_KINDS], ran = 0, n = 0;
-  uint32_t want = cf->subject->thorough ? THOROUGH : QUICK;
+  const uint32_t number = (uint32_t)(uintptr_t)arg;
+  draws d;
+  uint32_t ran = 0, n = 0;
   const int64_t until = tni_now_ns() + (int64_t)cf->subject->seconds * 1000000000;
-  (void)arg;
-  draw_weights(cf->listing, weights);
-  for (uint32_t i = 0; i < TNI_GEN_KINDS; i++) want += weights[i] == TAKEN;
+  find_draws(cf->listing, &d);
+  const uint32_t want = n_begun(&d, number) + (cf->subject->thorough ? THOROUGH : QUICK);
   for (; (cf->subject->seconds ? tni_now_ns() < until : n < want) && cf->verdict == TNI_CF_PASS; n++) {
-    tni_cf_rng r = tni_cf_rng_of(cf, n);
     tni_gen_recipe g;
     tni_cf_part part;
-    tni_gen_draw(&g, weights, &r);
+    draw(cf, &d, number, n, &g);
     if (!tni_cf_apart(cf, run_part, &g, LIMIT_MS, &part)) {
       tni_cf_fail(cf, "no process could be made");
       break;
@@ -109,6 +157,56 @@ static void graphs_ask(tni_cf *cf, const void *arg) {
   tni_cf_note(cf, "%u graphs, it takes something of %u", n, ran);
 }
 
+/* How often each operator is drawn; nothing is run here. One that is taken and never drawn is named. */
+static void coverage_ask(tni_cf *cf, const void *arg) {
+  uint32_t times[N_FORMS] = {0}, graphs = 0;
+  char text[900] = "", never[200] = "";
+  draws d;
+  (void)arg;
+  find_draws(cf->listing, &d);
+  for (uint32_t k = 0; k < CASES; k++)
+    for (uint32_t n = 0; n < n_begun(&d, k) + QUICK; n++, graphs++) {
+      tni_gen_recipe g;
+      tni_cn_graph b;
+      draw(cf, &d, k, n, &g);
+      if (!tni_gen_build(&g, cf, &b)) tni_cf_fail(cf, "the kit's own graph: %s", b.err.message);
+      for (uint32_t i = 0; b.g && i < b.g->n_nodes; i++)
+        for (uint32_t f = 0; f < N_FORMS; f++) times[f] += !strcmp(forms[f].op, tni_graph_node(b.g, i)->type);
+      tni_cn_destroy(&b);
+    }
+  for (uint32_t i = 0; i < d.n_taken; i++) {
+    const uint32_t f = d.taken[i];
+    bool again = false;
+    for (uint32_t k = 0; k < i; k++) again = again || !strcmp(forms[d.taken[k]].op, forms[f].op);
+    if (again) continue;
+    char *to = times[f] ? text : never;
+    const size_t room = times[f] ? sizeof text : sizeof never, at = strlen(to);
+    snprintf(to + at, room - at, times[f] ? "%s%s %u" : "%s%s", at ? ", " : "", forms[f].op, times[f]);
+  }
+  tni_cf_note(cf, "in %u graphs: %s", graphs, text[0] ? text : "nothing that it takes");
+  if (never[0]) tni_cf_fail(cf, "the kit's own graphs never have %s, which it takes", never);
+}
+
+/* What it takes of the table, and no graph can begin with. */
+static void not_drawn_ask(tni_cf *cf, const tni_cf_listing *l) {
+  char text[400] = "";
+  for (uint32_t k = 0; k < l->n_claimed; k++) {
+    bool known = l->claimed[k].verdict != TN_YES || (k && !strcmp(l->claimed[k].graph, l->claimed[k - 1].graph));
+    for (uint32_t i = 0; i < N_FORMS && !known; i++)
+      known = !strncmp(l->claimed[k].graph, forms[i].graph, strlen(forms[i].graph));
+    /* Forms of products and chains that steps make in other ways. */
+    known = known || !strncmp(l->claimed[k].graph, "matmul/", 7) || !strncmp(l->claimed[k].graph, "fused/", 6);
+    const size_t at = strlen(text);
+    if (!known) snprintf(text + at, sizeof text - at, "%s%s", at ? ", " : "", l->claimed[k].graph);
+  }
+  if (text[0]) tni_cf_note(cf, "never drawn, asked by other cases only: %s", text);
+}
+
+static void all_coverage_ask(tni_cf *cf, const void *arg) {
+  coverage_ask(cf, arg);
+  not_drawn_ask(cf, cf->listing);
+}
+
 void tni_cf_generated_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   char name[32];
   bool takes = false;
@@ -121,6 +219,10 @@ void tni_cf_generated_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) 
     add(ctx, &(tni_cf_case){.name = name,
                             .levels = TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI,
                             .run = graphs_ask,
+                            .arg = (const void *)(uintptr_t)i,
                             .timeout_ms = 60000 + l->subject->seconds * 1000});
-  }
+  }  add(ctx, &(tni_cf_case){.name = "generated/coverage",
+                          .levels = TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI,
+                          .run = all_coverage_ask,
+                          .timeout_ms = 60000});
 }

@@ -34,7 +34,7 @@ bool tni_gen_add_gemm(gen_work *w, const tni_gen_step *s) {
   if (x.rank != 2 || x.dims[0] != SYMBOL) return tni_gen_add_matmul(w, s);
   const int64_t trans = s->word[1] & 1, trans_a = s->word[4] % 4 == 0 && w->b->n_in < TNI_CN_MAX_IN;
   if (trans_a) { /* [K, S], which is square in one run */
-    const int64_t dims[2] = {1 + (int64_t)tni_gen_rows(w->g, 0) % 67, SYMBOL};
+    const int64_t S = tni_gen_rows(w->g, 0), dims[2] = {S ? S : 1, SYMBOL};
     x.id = tni_gen_input(w, 'x', dims, 2, 0);
     x.dims[1] = dims[0];
   }

@@ -46,6 +46,8 @@ static void give_place(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r
       if (below(r, 2) && weights[next]) g->step[i].kind = next;
     }
   }
+  if (kind == TNI_GEN_GEMM) g->rank = 2;
+  if (kind == TNI_GEN_TRANSPOSE && g->rank < 3) g->rank = 3;
   if (kind == TNI_GEN_ATTENTION || kind == TNI_GEN_ROTARY) g->rank = 3 + below(r, 2);
   if (kind == TNI_GEN_ROTARY) g->k += g->k % 2;
   g->kept = weights[TNI_GEN_ATTENTION] && below(r, kind == TNI_GEN_ATTENTION ? 2 : 6) == 0;
@@ -54,7 +56,12 @@ static void give_place(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r
   g->rank = 3;
 }
 
-void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r) {
+static void make_first(tni_gen_step *s, const tni_gen_form *f) {
+  s->kind = f->kind;
+  if (f->of) s->word[f->i] = s->word[f->i] / f->of * f->of + f->is;
+}
+
+void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, const tni_gen_form *first, tni_cf_rng *r) {
   static const uint32_t threads[] = {1, 2, 2, 3, 9, 12};
   *g = (tni_gen_recipe){.n_steps = 1 + below(r, TNI_GEN_STEPS), .n_runs = 4 + below(r, 3), .rank = 2 + below(r, 4)};
   if (below(r, 3) == 0) g->rank = 2;
@@ -71,13 +78,21 @@ void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r) {
   for (uint32_t i = 0; i < TNI_GEN_STEPS; i++) {
     tni_gen_step *s = &g->step[i];
     *s = (tni_gen_step){.kind = draw_kind(weights, i == 0, r), .a = below(r, 4), .b = below(r, 8)};
+    if (!i && first) s->kind = first->kind;
     for (uint32_t k = 0; k < 6; k++) s->word[k] = below(r, 1 << 16);
     if (s->kind <= TNI_GEN_FUSED_CHAIN || s->kind == TNI_GEN_PRODUCT)
       s->word[0] = below(r, 2) ? 0 : widths[below(r, N_WIDTHS)]; /* 0: square */
     else if (s->kind >= TNI_GEN_CONV)
       s->word[0] = widths[below(r, N_WIDTHS)];
+    if (!i && first) make_first(s, first);
   }
   give_place(g, weights, r);
+  /* A step that became another kind, or finds no place and is a product, has a width too. */
+  for (uint32_t i = 0; i < TNI_GEN_STEPS; i++) {
+    const bool wide = g->step[i].kind <= TNI_GEN_FUSED_CHAIN || g->step[i].kind >= TNI_GEN_PRODUCT;
+    if (wide && g->step[i].word[0] > widths[N_WIDTHS - 1])
+      g->step[i].word[0] = widths[g->step[i].word[0] % N_WIDTHS];
+  }
 }
 
 uint32_t tni_gen_rows(const tni_gen_recipe *g, uint32_t i) {

@@ -49,8 +49,13 @@ typedef struct tni_gen_recipe {
   tni_gen_step step[TNI_GEN_STEPS];
 } tni_gen_recipe;
 
-/* weights [TNI_GEN_KINDS]: how often each kind is drawn; the first step is one of those with the largest. */
-void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r);
+/* A step that is a certain operator: word[i] is `is` modulo `of` (0: any). */
+typedef struct tni_gen_form {
+  uint32_t kind, i, of, is;
+} tni_gen_form;
+/* weights [TNI_GEN_KINDS]: how often each kind is drawn; the first step is `first`, NULL: one of the kinds with the largest
+ * weight. */
+void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, const tni_gen_form *first, tni_cf_rng *r);
 /* S of run i: windows want a row at least, and so does a step. */
 uint32_t tni_gen_rows(const tni_gen_recipe *g, uint32_t i);
 /* The i-th way to make g smaller; false: there are no more. */

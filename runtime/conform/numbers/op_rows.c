@@ -53,6 +53,7 @@ const tni_cn_row tni_cn_rows[] = {
     B("Mul", "x[3,S,5] x[S,1]", TNI_CN_ANY, 2),
     B("Sub", "w[9] x[S,9]", TNI_CN_ANY, 2),
     B("Pow", "x[S,17] w[1]", TNI_CN_POSITIVE, 64),
+    B("Pow", "f[S,17] w[1]", TNI_CN_POSITIVE, 64), /* operands of two types */
     {"broadcast", "Min", "", "x[S,65] x[S,65]", "", 25, 1, TNI_CN_EXACT, TNI_CN_ANY, 0, 0},
     {"broadcast", "Max", "", "x[S,65] w[65]", "", 25, 1, TNI_CN_EXACT, TNI_CN_ANY, 0, 0},
     {"broadcast", "Where", "", "b[S,65] x[S,65] x[S,65]", "", 25, 1, TNI_CN_EXACT, TNI_CN_ANY, 0, 0},
@@ -69,6 +70,7 @@ const tni_cn_row tni_cn_rows[] = {
     {"norm", "LayerNormalization", "", "x[2,S,33] w[33]", "axis=-1 epsilon=1e-3", 25, 1, TNI_CN_NORM, TNI_CN_SMALL, 16,
      0},
     {"norm", "RMSNormalization", "", "x[S,130] w[130]", "axis=-1", 25, 1, TNI_CN_NORM, TNI_CN_SMALL, 16, 0},
+    {"norm", "RMSNormalization", "", "f[S,130] w[130]", "axis=-1", 25, 1, TNI_CN_NORM, TNI_CN_SMALL, 16, 0},
     {"norm", "RMSNormalization", "", "x[S,7] w[7]", "axis=-1 epsilon=1e-6", 25, 1, TNI_CN_NORM, TNI_CN_SMALL, 16, 0},
     {"norm", "LayerNormalization", "tenon", "x[S,132] w[33] w[33]", "num_heads=4", 1, 1, TNI_CN_NORM, TNI_CN_SMALL, 16,
      0},

@@ -30,6 +30,9 @@ void tni_obs_wrong(layer *l, const char *fmt, ...) __attribute__((format(printf,
 size_t tni_obs_graph_bytes(const tn_graph *g);
 const tn_graph *tni_obs_lend_graph(tni_cf_loan *l, const tn_graph *g);
 
+/* A task that reads what another writes, and does not wait for it, is wrong. */
+void tni_obs_order(layer *l, const tn_program_info *f);
+
 tn_status tni_obs_create(tn_device *d, const tn_buffer_req *req, tn_buffer **out, tn_error *err);
 tn_status tni_obs_share(tn_buffer *b, uint32_t kind, tn_buffer_req *out, tn_error *err);
 void tni_obs_destroy(tn_buffer *b);

@@ -99,6 +99,7 @@ static tn_status obs_lower(tn_device *d, const tn_subgraph *s, tn_program **out,
   const char *before = tni_cf_call_begin("lower");
   const tn_status st = layer_of(d)->real->lower(layer_of(d)->real, copy ? copy : s, out, err);
   tni_cf_call_over(before);
+  if (st == TN_OK && *out) tni_obs_order(layer_of(d), layer_of(d)->real->info(*out));
   tni_cf_loan_end(&l);
   return st;
 }

@@ -19,6 +19,7 @@ enum { MAX_ARGS = 512, LIST_LIMIT_MS = 60000, QUICK_MS = 20000, THOROUGH_MS = 10
 
 typedef struct arguments {
   const char *v[MAX_ARGS];
+  char patience[24];
   uint32_t n;
 } arguments;
 
@@ -34,6 +35,8 @@ static void start_args(arguments *a, const tni_cf_run_opts *o, const char *what)
   argument_add(a, what);
   for (uint32_t i = 0; i < o->n_subject; i++) argument_add(a, o->subject[i]);
   if (o->thorough) argument_add(a, "--thorough");
+  snprintf(a->patience, sizeof a->patience, "%.4f", o->patience);
+  argument_add(a, "--patience"), argument_add(a, a->patience);
   if (o->seconds) argument_add(a, "--seconds"), argument_add(a, o->seconds);
   if (o->cache_dir) argument_add(a, "--cache-dir"), argument_add(a, o->cache_dir);
 }
