@@ -19,9 +19,9 @@ LATE_MS = 500
 WORK = tempfile.TemporaryDirectory(prefix="tenon-survive-")
 
 
-def profile(plugin, more=""):
-    path = pathlib.Path(WORK.name, f"{plugin}{abs(hash(more)) if more else ''}.yaml")
-    options = ", options: {completion: never}" if plugin == "fake-engine" else ""
+def profile(plugin, more="", options="completion: never"):
+    path = pathlib.Path(WORK.name, f"{plugin}{abs(hash(more + options))}.yaml")
+    options = f", options: {{{options}}}" if plugin == "fake-engine" else ""
     path.write_text(f"plugins:\n  - {{name: {plugin}, probe: inprocess{options}}}\n  - host\nthreads: 2\n{more}")
     return path
 
@@ -94,6 +94,25 @@ class Survive(unittest.TestCase):
         got = run("late-run-nan", "watch: 0\n")
         self.assertEqual(losses(got.stderr), [])
         self.assertIn("is not a number", got.stderr)
+
+    def engine(self, options):
+        """A run in which sums of an engine are NaN: its text, losses, stderr."""
+        got = subprocess.run(command(profile("fake-engine", "", f"completion: thread, {options}")),
+                             capture_output=True, text=True, timeout=60)
+        self.assertEqual((got.returncode, got.stdout), (0, self.text), got.stderr)
+        return losses(got.stderr), got.stderr
+
+    def test_nan_of_an_engine(self):
+        """A task of an engine, in device memory: named as one of the CPU's is, and the text goes on without it."""
+        lost, said = self.engine("nan_after: 90")
+        self.assertEqual([name for name, _ in lost], ["fake-engine"], said)
+        self.assertRegex(lost[0][1], "'[^']*Add[^']*' gave NaN on device '[^']*' .*the reference gives -?[0-9.]+ from")
+
+    def test_nan_that_goes(self):
+        """One sum, once: run again the step is right. That is said, and the engine is kept."""
+        lost, said = self.engine("nan_after: 90, nan_items: 1")
+        self.assertEqual(lost, [], said)
+        self.assertRegex(said, "had NaN or infinite elements, and none when the step was run again: a plugin's results")
 
     def test_required(self):
         got = run("late-run-hang", f"timeout_ms: {LATE_MS}\nrequire: [late-run-hang]\n")

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <string.h>
 #include <time.h>
 
@@ -92,6 +93,16 @@ static tn_status add(const tn_item *it, tn_error *err) {
   return TN_OK;
 }
 
+/* From sum nan_after on, for nan_items of them: the last element of the result is NaN. */
+static void spoil(fake_device *d, const tn_item *it) {
+  const fake_plugin *p = d->plugin;
+  const int64_t i = d->sums++, n = count(&it->plan->out);
+  place y;
+  tn_error err;
+  if (!p->nan_after || i < p->nan_after || (p->nan_items && i >= p->nan_after + p->nan_items) || n < 1) return;
+  if (locate(&it->args->views[2], false, &y, &err) == TN_OK) store(&y, n - 1, NAN);
+}
+
 /* Virtual time: a microsecond per item. */
 static void set_times(fake_lane *l, const tn_item *it, tn_times *t) {
   if (!l->d->plugin->virtual_clock) return;
@@ -179,6 +190,7 @@ static void execute(fake_lane *l, const tn_item *it, int64_t queued) {
     st = fake_fail(&err, TN_E_DEVICE_LOST, "fake-engine was told to fail after %lld items", (long long)p->fail_after);
   else
     st = it->plan ? add(it, &err) : copy(it, &err);
+  if (st == TN_OK && it->plan) spoil(d, it);
   pthread_mutex_unlock(&d->memory);
   atomic_fetch_add(&d->items, !ends);
   atomic_fetch_sub(&d->computing, 1);

@@ -22,7 +22,7 @@ typedef struct fake_plugin {
   const tn_engine *engines[FAKE_ENGINES];
   tn_clock clock;
   int mode;
-  int64_t priority, delay_us, fail_after, chunk, n_engines, count, virtual_clock, fences, cancels;
+  int64_t priority, delay_us, fail_after, nan_after, nan_items, chunk, n_engines, count, virtual_clock, fences, cancels;
 } fake_plugin;
 
 /* One engine. */
@@ -55,6 +55,7 @@ typedef struct fake_device {
   atomic_llong items, submits, together,
       waits; /* done so far; most that computed at once; fences that were waited for */
   atomic_int computing, abandoned;
+  int64_t sums; /* computed so far; under `memory` */
 } fake_device;
 
 /* A range of a buffer that the host has; disjoint ones may be mapped at once. */

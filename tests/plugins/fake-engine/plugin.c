@@ -38,6 +38,20 @@ static const tn_option fail_after = {.h = TN_HDR(tn_option),
                                      .lo = 0,
                                      .hi = 1e9,
                                      .type = TN_OPT_INT};
+static const tn_option nan_after = {.h = TN_HDR(tn_option),
+                                    .key = "nan_after",
+                                    .help = "sums before one element of each is NaN; 0: none is",
+                                    .dflt = "0",
+                                    .lo = 0,
+                                    .hi = 1e9,
+                                    .type = TN_OPT_INT};
+static const tn_option nan_items = {.h = TN_HDR(tn_option),
+                                    .key = "nan_items",
+                                    .help = "sums with such an element; 0: all that come",
+                                    .dflt = "0",
+                                    .lo = 0,
+                                    .hi = 1e9,
+                                    .type = TN_OPT_INT};
 static const tn_option chunk = {.h = TN_HDR(tn_option),
                                 .key = "chunk",
                                 .help = "length of a padded axis 1 that Adds of rank 3 need; 0: any",
@@ -76,7 +90,7 @@ static const tn_option priority = {.h = TN_HDR(tn_option),
                                    .lo = 0,
                                    .hi = 2,
                                    .type = TN_OPT_INT};
-static const tn_option *const options[] = {&priority, &completion, &delay,         &fail_after, &chunk,
+static const tn_option *const options[] = {&priority, &completion, &delay,         &fail_after, &nan_after, &nan_items, &chunk,
                                            &engines,  &count,      &virtual_clock, &fences,     &cancels};
 
 static tn_status read_options(fake_plugin *p, const tn_host *h, tn_error *err) {
@@ -86,6 +100,8 @@ static tn_status read_options(fake_plugin *p, const tn_host *h, tn_error *err) {
   if (h->option(h->ctx, "completion", TN_OPT_STRING, &text) != TN_OK ||
       h->option(h->ctx, "delay_us", TN_OPT_INT, &p->delay_us) != TN_OK ||
       h->option(h->ctx, "fail_after", TN_OPT_INT, &p->fail_after) != TN_OK ||
+      h->option(h->ctx, "nan_after", TN_OPT_INT, &p->nan_after) != TN_OK ||
+      h->option(h->ctx, "nan_items", TN_OPT_INT, &p->nan_items) != TN_OK ||
       h->option(h->ctx, "chunk", TN_OPT_INT, &p->chunk) != TN_OK ||
       h->option(h->ctx, "engines", TN_OPT_INT, &p->n_engines) != TN_OK ||
       h->option(h->ctx, "count", TN_OPT_BOOL, &p->count) != TN_OK ||
