@@ -21,11 +21,12 @@ inside && /^\}/ { if (growing) { print "  uint8_t grown[64];"; n++ } inside = 0 
 { print }
 END { print n + 0 > count }'
 total=0
-for h in types format graph plugin; do
+for h in types format graph plugin offline power; do
   awk -v count="$work/count" "$grow" "$source/include/tenon/$h.h" >"$work/tree/include/tenon/$h.h"
   total=$((total + $(cat "$work/count")))
 done
-all=$(cat "$source"/include/tenon/types.h "$source"/include/tenon/format.h "$source"/include/tenon/graph.h "$source"/include/tenon/plugin.h |
+all=$(cat "$source"/include/tenon/types.h "$source"/include/tenon/format.h "$source"/include/tenon/graph.h "$source"/include/tenon/plugin.h \
+  "$source"/include/tenon/offline.h "$source"/include/tenon/power.h |
   grep -c '^  tn_hdr h;')
 [ "$total" -eq "$all" ] && [ "$total" -ge 30 ] || die "$total of $all structs grew: the headers are written otherwise than this script reads them"
 minor=$(sed -n 's/^#define TN_ABI_MINOR \([0-9]*\)$/\1/p' "$source/include/tenon/plugin.h")

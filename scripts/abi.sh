@@ -16,16 +16,20 @@ trap 'rm -rf "$work"' EXIT
 # One variable per function and one of the type that all of plugin.h hangs on; nothing is linked.
 {
   echo '#include <tenon/plugin.h>'
+  echo '#include <tenon/offline.h>'
+  echo '#include <tenon/power.h>'
   echo '#include <tenon/tasks.h>'
   echo '#include <tenon/bundle.h>'
   echo '#include <tenon/lm.h>'
   echo 'tn_entry_v1 surface_entry;'
   echo 'tn_static_plugin surface_static;'
+  echo 'tn_offline surface_offline;'
+  echo 'tn_power surface_power;'
   sed -n 's/^TN_API.*[ *]\(tn_[a-z0-9_]*\)(.*/__typeof__(\1) *surface_\1;/p' "$source/include/tenon/tenon.h" "$source/include/tenon/tasks.h" "$source/include/tenon/bundle.h" "$source/include/tenon/lm.h"
 } >"$work/surface.c"
 gcc -std=gnu11 -g -O0 -shared -fPIC -I"$source/include" "$work/surface.c" -o "$work/surface.so"
 abidw --no-corpus-path --no-comp-dir-path --no-show-locs --out-file "$work/tenon.abi" "$work/surface.so"
-for name in tn_host tn_device tn_plugin tn_format tn_runtime_opts; do # or it looked at nothing
+for name in tn_host tn_device tn_plugin tn_format tn_offline tn_power tn_runtime_opts; do # or it looked at nothing
   grep -q "name='$name'" "$work/tenon.abi" || { say "FAILED: $name is not in what abidw wrote"; exit 1; }
 done
 accept=

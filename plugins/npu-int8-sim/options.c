@@ -23,12 +23,14 @@ OPTION(window_mib, "memory that the device can address, in MiB; 0: as the profil
        .hi = 1 << 20);
 OPTION(ffn, "gate, up and down as one graph with their chain on the device, where none has a shadow, or as two",
        TN_OPT_STRING, "one", .choices = "one|two");
+OPTION(offline, "as if the device were elsewhere: it claims, packs and compiles, and does not run", TN_OPT_BOOL, "false",
+       .lo = 0);
 OPTION(fault, "for tests: what fails, as KIND:N; kinds alloc, register, graph, lost, hung", TN_OPT_STRING, "none",
        .lo = 0);
 #undef OPTION
 
 const tn_option *const tni_npu_options[] = {&opt_profile, &opt_chunk, &opt_pieces,     &opt_shadow, &opt_prune,
-                                            &opt_hot,     &opt_wake,  &opt_window_mib, &opt_ffn,    &opt_fault};
+                                            &opt_hot,     &opt_wake,  &opt_window_mib, &opt_ffn,    &opt_offline, &opt_fault};
 const uint32_t tni_npu_n_options = sizeof tni_npu_options / sizeof *tni_npu_options;
 
 static tn_status wrong_option(tn_error *err, const char *key, const char *what) {

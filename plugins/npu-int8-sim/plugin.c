@@ -7,6 +7,7 @@
 
 #include "plugins/common/base/base.h"
 #include "plugins/npu-int8-sim/extension.h"
+#include "plugins/npu-int8-sim/offline.h"
 #include "plugins/npu-int8-sim/program.h"
 
 #define VERSION "0.1.0"
@@ -43,9 +44,13 @@ static void fill_clock(tn_clock *c, const npusim_profile *p) {
 }
 
 static tn_status enumerate_npu(tn_plugin *pub, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
-  (void)err;
+  tni_npu_plugin *p = (tni_npu_plugin *)pub;
+  int64_t offline = 0;
+  if (p->host->option(p->host->ctx, "offline", TN_OPT_BOOL, &offline) != TN_OK)
+    return tni_cm_fail(err, TN_E_INTERNAL, TNI_NPU_NAME, "option 'offline' is missing");
+  p->caps.flags = offline ? TN_CAPS_OFFLINE : 0;
   *n = 1;
-  if (cap) out[0] = &((tni_npu_plugin *)pub)->caps;
+  if (cap) out[0] = &p->caps;
   return TN_OK;
 }
 
@@ -80,6 +85,7 @@ static tn_status start_sim(tni_npu_device *d, const tni_npu_plugin *p, tn_error 
   if (!d->sim) return tni_cm_fail(err, TN_E_NO_MEMORY, TNI_NPU_NAME, "out of memory");
   fill_clock(&d->clock, d->set.profile);
   fill_caps(&d->caps, p->engines, &d->clock, d->set.profile, d->set.window_bytes);
+  d->caps.flags = p->caps.flags;
   d->pub = npu_functions;
   d->pub.h = (tn_hdr)TN_HDR(tn_device);
   d->pub.caps = &d->caps;
@@ -143,6 +149,7 @@ static uint32_t trace_sim(tn_device *d, npusim_times *out, uint32_t cap) {
 static const void *get_extension(tn_plugin *p, const char *name, uint32_t version) {
   static const tni_npu_counters counters = {.h = TN_HDR(tni_npu_counters), .count = count_sim, .trace = trace_sim};
   (void)p;
+  if (version == 1 && !strcmp(name, TN_OFFLINE)) return &tni_npu_offline;
   return version == 1 && !strcmp(name, TNI_NPU_COUNTERS) ? &counters : NULL;
 }
 

@@ -60,6 +60,7 @@ typedef struct tni_npu_block {
   npusim_graph *graph;                   /* of all its products; NULL: not prepared yet */
   uint32_t w_handle[TN_FUSED_MAX_PARTS]; /* 0: not set */
   uint64_t w_at[TN_FUSED_MAX_PARTS];
+  const tn_blob *ahead[TN_FUSED_MAX_PARTS]; /* of programs that are compiled ahead of time (offline.c) */
   tni_npu_rows cold[TN_FUSED_MAX_PARTS];
   int64_t *order;       /* [K] channels, most outliers first; NULL where calibration did not count */
   int64_t n_hot;        /* channels of it that cover the part asked for */

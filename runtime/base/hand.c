@@ -1,8 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/hand.h"
 
-#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+
+int tni_quiet_thread(pthread_t *t, void *(*fn)(void *), void *arg) {
+  static const int open[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF};
+  sigset_t quiet, before;
+  sigfillset(&quiet);
+  for (size_t i = 0; i < sizeof open / sizeof *open; i++) sigdelset(&quiet, open[i]);
+  pthread_sigmask(SIG_SETMASK, &quiet, &before);
+  const int rc = pthread_create(t, NULL, fn, arg);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return rc;
+}
+
+typedef struct errand {
+  void (*fn)(void *);
+  void *arg;
+} errand;
+
+static void *run_errand(void *arg) {
+  const errand *e = arg;
+  e->fn(e->arg);
+  return NULL;
+}
+
+bool tni_quiet_do(void (*fn)(void *), void *arg) {
+  errand e = {fn, arg};
+  pthread_t t;
+  if (tni_quiet_thread(&t, run_errand, &e) != 0) return false;
+  pthread_join(t, NULL);
+  return true;
+}
 
 struct tni_hand {
   pthread_t thread;
@@ -37,7 +67,7 @@ tni_hand *tni_hand_start(void) {
   if (!h) return NULL;
   pthread_mutex_init(&h->lock, NULL);
   pthread_cond_init(&h->change, NULL);
-  if (pthread_create(&h->thread, NULL, hand_main, h) == 0) return h;
+  if (tni_quiet_thread(&h->thread, hand_main, h) == 0) return h;
   pthread_cond_destroy(&h->change);
   pthread_mutex_destroy(&h->lock);
   free(h);

@@ -7,10 +7,18 @@
 #ifndef TENON_BASE_HAND_H
 #define TENON_BASE_HAND_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <tenon/types.h>
 
 typedef struct tni_hand tni_hand;
+
+/* pthread_create, in which no signal of the application's comes: all are blocked but those of faults and of profilers.
+ * A thread that a plugin starts from there inherits that. */
+int tni_quiet_thread(pthread_t *t, void *(*fn)(void *), void *arg);
+/* fn(arg) on such a thread, to its end. The caller's own thread goes on taking signals. False: the system gives none,
+ * and nothing was done. */
+TN_MUST_CHECK bool tni_quiet_do(void (*fn)(void *), void *arg);
 
 /* NULL: the system gives no thread. */
 tni_hand *tni_hand_start(void);

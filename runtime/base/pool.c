@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/base/hand.h"
 #include "runtime/base/poll.h"
 
 enum { SPIN_NS_ROUNDS = 2000, MAX_WORKERS = 256, MOST_PIECES = 1 << 30 };
@@ -209,7 +210,7 @@ tni_pool *tni_pool_create_on(const cpu_set_t *on, uint32_t n_workers) {
     w->pool = p;
     w->index = i;
     atomic_store(&w->cpu, -1);
-    if (pthread_create(&w->thread, NULL, thread_main, w) != 0) break;
+    if (tni_quiet_thread(&w->thread, thread_main, w) != 0) break;
     p->n_workers++;
   }
   return p;

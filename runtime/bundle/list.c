@@ -102,7 +102,7 @@ static json_t *checksum_json(const char *algorithm, const uint8_t *p, size_t n) 
 static json_t *spdx_file(const tni_bd_file *f, uint32_t i) {
   char id[40], name[512];
   const bool ours = !f->package && strcmp(f->role, "model") != 0 && strcmp(f->role, "packed") != 0 &&
-                    strcmp(f->role, "tokenizer") != 0 && strcmp(f->role, "config") != 0;
+                    strcmp(f->role, "compiled") != 0 && strcmp(f->role, "tokenizer") != 0 && strcmp(f->role, "config") != 0;
   snprintf(id, sizeof id, "SPDXRef-File-%u", i);
   snprintf(name, sizeof name, "./%s", f->path);
   return json_pack("{s:s, s:s, s:[o, o], s:s, s:s}", "fileName", name, "SPDXID", id, "checksums",

@@ -10,6 +10,7 @@
 #include "runtime/bundle/internal.h"
 #include "runtime/place/place.h"
 #include "runtime/plugin/load/load.h"
+#include "runtime/plugin/plugin.h"
 #include "runtime/session/session.h"
 
 static void note_working(tni_bd *b, tn_runtime *rt) {
@@ -230,6 +231,25 @@ static tn_status adopt_packed(tni_bd *b) {
   return st;
 }
 
+/* What plugins compiled ahead of time. */
+static tn_status adopt_compiled(tni_bd *b) {
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < b->n_names; i++) {
+    const char *folder = tni_bd_text(b, "packed/plugins/%s/" TNI_AHEAD, b->names[i]);
+    char *dir = folder ? tni_file_in(b->stage, folder) : NULL;
+    DIR *d = dir ? opendir(dir) : NULL;
+    if (!dir) st = tni_fail_memory(b->err, b->names[i]);
+    for (struct dirent *e; d && st == TN_OK && (e = readdir(d));) {
+      const char *to = tni_bd_text(b, "%s/%s", folder, e->d_name);
+      if (!to) st = tni_fail_memory(b->err, dir);
+      if (st == TN_OK && e->d_name[0] != '.') st = tni_bd_adopt(b, to, "compiled");
+    }
+    if (d) closedir(d);
+    free(dir);
+  }
+  return st;
+}
+
 /* Nothing may have been packed into memory: a bundle without its packed weights is none. */
 static tn_status check_packed(const tni_bd *b, const tn_model *m) {
   for (uint32_t d = 0; d < m->rt->n_devs; d++) {
@@ -288,7 +308,8 @@ static tn_status pack_bundle(tni_bd *b) {
     st = load_staged(b, TN_RT_SEALED, NULL);
     if (st != TN_OK) tni_error_prefix(b->err, "without the tables that are read packed");
   }
-  return st == TN_OK ? adopt_packed(b) : st;
+  if (st == TN_OK) st = adopt_packed(b);
+  return st == TN_OK ? adopt_compiled(b) : st;
 }
 
 static tn_status check_size(const tni_bd *b) {

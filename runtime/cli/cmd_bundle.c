@@ -107,8 +107,8 @@ static const char *bundle_str(json_t *o, const char *key) {
 static void print_files(json_t *j, cli_format f) {
   static const char *const header[] = {"part", "files", "bytes"};
   static const char *const roles[] = {"program",     "library", "plugin",    "manifest", "resource",
-                                      "model",       "packed",  "tokenizer", "config",   "profile",
-                                      "calibration", "licence", "script",    "spdx",     "list"};
+                                      "model",       "packed",  "compiled",  "tokenizer", "config",
+                                      "profile",     "calibration", "licence", "script",  "spdx",     "list"};
   cli_table t;
   cli_table_init(&t, header, 3);
   json_t *files = json_object_get(j, "files"), *e;

@@ -137,6 +137,10 @@ static void print_devices(json_t *j, cli_format f) {
   }
   cli_table_print(&t, f);
   cli_table_finish(&t);
+  json_array_foreach(json_object_get(j, "devices"), i, d) if (pack_number(d, "compiled") || pack_number(d, "not_compiled"))
+      cli_note("%s: %.0f tasks compiled ahead of time in %.2f s; %.0f have dims that only a run knows",
+               pack_str(d, "device"), pack_number(d, "compiled"), pack_number(d, "compile_seconds"),
+               pack_number(d, "not_compiled"));
 }
 
 static int show_packing(cli *c, const pack_opts *o, json_t *j) {

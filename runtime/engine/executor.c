@@ -491,6 +491,13 @@ static void release_roots(tni_executor *e) {
     if (e->graph->first[t + 1] == e->graph->first[t]) release_task(e, t);
 }
 
+/* Who cancelled hears that, and the next run the rest. */
+static tn_status end_lost(const tni_executor *e, tn_error *err) {
+  if (!__atomic_load_n(&e->s->cancel, __ATOMIC_RELAXED)) return e->why.code;
+  tni_error_begin(err);
+  return tni_fail(err, TN_E_CANCELLED, NULL, "cancelled");
+}
+
 tn_status tni_executor_run(tni_executor *e, tni_sexec *const *xs, uint32_t n, tn_error *err) {
   tn_status st = e->why.code;
   if (n < 1 || n > e->cap) return tni_fail(err, TN_E_INTERNAL, NULL, "%u pieces at once, not 1 to %u", n, e->cap);
@@ -518,7 +525,7 @@ tn_status tni_executor_run(tni_executor *e, tni_sexec *const *xs, uint32_t n, tn
     if (!e->lanes.in_flight && !ran && (st != TN_OK || !e->n_ready)) break;
     if (!e->lanes.in_flight || (ran && e->virtual_time)) continue;
     st = take_done(e, !ran, st, err);
-    if (e->lanes.lost) return e->why.code;
+    if (e->lanes.lost) return end_lost(e, err);
   }
   if (st == TN_OK && e->finished != e->n)
     st = tni_fail(err, TN_E_INTERNAL, e->s->model->path, "%u of %u tasks never became ready", e->n - e->finished, e->n);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
+#include "runtime/engine/ask.h"
 #include "runtime/engine/task.h"
 #include "runtime/plugin/plugin.h"
 
@@ -57,26 +58,36 @@ static tni_record *reverse_records(tni_record *r) {
   return out;
 }
 
-/* Nothing came back in time: calls that follow are not to wait for it. */
-static void give_up(const tni_dev *d) {
-  tn_device *dev = d->device;
-  tni_devlock_lose(d->lock);
-  if (!TN_HAS(dev, tn_device, abandon) || !dev->abandon || tni_devlock_hung(d->lock)) return;
-  if (!tni_devlock_abandon(d->lock)) return;
-  tni_devlock_begin(d->lock, "abandon");
-  dev->abandon(dev);
-  tni_devlock_end(d->lock);
+/* What has been in flight for longest. CPU tasks come back: something else is in flight. */
+static const tni_record *oldest_record(const tni_lanes *l) {
+  const tni_record *old = NULL;
+  for (uint32_t i = 0; i < l->n_ids + l->n; i++) {
+    const tni_record *r = &l->records[i];
+    if (!r->in_flight || r->kind == TNI_REC_CPU) continue;
+    if (!old || r->seq < old->seq || (r->seq == old->seq && r->kind == TNI_REC_ITEM && old->kind != TNI_REC_ITEM)) old = r;
+  }
+  return old;
 }
 
+/* Which item, of which task, for how long, and what became of its neighbours: a ticket that was forgotten looks
+ * otherwise than an engine that stands still. */
 static tn_status lost_lane(tni_lanes *l, int64_t timeout_ns, tn_error *err) {
-  const tni_record *r = l->records;
-  while (!r->in_flight || r->kind == TNI_REC_CPU) r++; /* CPU tasks come back: something else is in flight */
+  const tni_record *r = oldest_record(l);
   const tni_lane *lane = &l->lane[r->lane];
   const char *what = r->kind == TNI_REC_ITEM ? l->exec->tasks[r->task].label : "a submit";
+  char more[96] = "";
+  if (lane->busy)
+    snprintf(more, sizeof more, "its submit has not returned");
+  else if (lane->newest > r->seq)
+    snprintf(more, sizeof more, "done was never called for its ticket, though it was for a later item");
+  else
+    snprintf(more, sizeof more, "done was not called for its ticket, nor for %u more", lane->in_flight - 1);
+  const long long ms = (long long)((tni_now_ns() - r->since) / 1000000);
   l->lost = l->s->lost = true;
-  if (lane->dev) give_up(lane->dev);
-  return tni_fail(err, TN_E_DEVICE_LOST, lane->track, "%s did not complete '%s' within %lld ms: the device is lost",
-                  lane->track, what, (long long)(timeout_ns / 1000000));
+  if (lane->dev) tni_ask_abandon(l->s->model->rt, lane->dev);
+  return tni_fail(err, TN_E_DEVICE_LOST, lane->track,
+                  "%s did not complete '%s' within %lld ms: %s (submitted %lld ms ago); the device is lost",
+                  lane->track, what, (long long)(timeout_ns / 1000000), more, ms);
 }
 
 static bool only_cpu(const tni_lanes *l) {
@@ -91,8 +102,7 @@ static void ask_to_end(tni_lanes *l) {
   l->asked = true;
   for (uint32_t k = 1; k < l->n; k++) {
     const tni_lane *lane = &l->lane[k];
-    tn_device *d = lane->dev->device;
-    if (lane->in_flight && TN_HAS(d, tn_device, cancel) && d->cancel) d->cancel(d, lane->engine, NULL);
+    if (lane->in_flight && !tni_ask_cancel(l->s->model->rt, lane->dev, lane->engine)) l->hangs = true;
   }
 }
 
@@ -106,7 +116,7 @@ static bool sleep_once(tni_lanes *l, int64_t deadline) {
     ask_to_end(l);
     pthread_mutex_lock(&l->flight->waker.lock);
   }
-  return late;
+  return late || (l->hangs && !l->flight->back); /* nothing is to be hoped for of who hangs in cancel */
 }
 
 tn_status tni_lanes_take(tni_lanes *l, bool wait, int64_t timeout_ns, tni_record **out, tn_error *err) {
@@ -123,7 +133,11 @@ tn_status tni_lanes_take(tni_lanes *l, bool wait, int64_t timeout_ns, tni_record
   for (tni_record *r = *out; r; r = r->next) {
     r->in_flight = false;
     l->in_flight--;
-    if (r->kind == TNI_REC_ITEM) l->lane[r->lane].in_flight--;
+    if (r->kind == TNI_REC_ITEM) {
+      tni_lane *lane = &l->lane[r->lane];
+      lane->in_flight--;
+      if (r->seq > lane->newest) lane->newest = r->seq;
+    }
     if (r->kind == TNI_REC_SUBMIT) l->lane[r->lane].busy = false;
     if (r->kind == TNI_REC_CPU) l->helping[r->lane] = false;
   }
@@ -204,6 +218,8 @@ static void submit_and_return(void *arg) {
 
 static void fly_record(tni_lanes *l, tni_record *r) {
   r->in_flight = true;
+  r->seq = ++l->seq;
+  r->since = tni_now_ns();
   l->in_flight++;
 }
 

@@ -32,6 +32,8 @@ typedef struct tni_record {
   tni_rec_kind kind;
   uint32_t id, task, lane, reserved; /* lane of a submit too */
   bool in_flight;
+  uint64_t seq;  /* counts what was given away, of all lanes */
+  int64_t since; /* when that was */
   const tni_lane_slot *slot; /* that it holds until it is done, or NULL */
   struct tni_flight *flight;
   struct tni_record *next; /* of those that have come back */
@@ -63,6 +65,7 @@ typedef struct tni_lane {
   int64_t ready;          /* least item.ready in flight */
   bool waits, signals;    /* fences in memory */
   bool held;              /* its last item is looked at before another is submitted */
+  uint64_t newest;        /* seq of the latest item that came back */
   uint64_t *word, issued; /* its fence: the value of the last item that was submitted */
 } tni_lane;
 
@@ -81,6 +84,8 @@ typedef struct tni_lanes {
   uint32_t in_flight; /* records */
   bool lost;
   bool asked;      /* items in flight to end: the run is cancelled */
+  bool hangs;      /* a device hangs in that */
+  uint64_t seq;    /* of the last record that was given away */
   uint64_t *words; /* of the fences, 64 bytes apart */
 } tni_lanes;
 

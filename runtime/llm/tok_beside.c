@@ -10,7 +10,7 @@ static void *read_file(void *arg) {
 void tni_tok_begin(tni_tok_beside *b, const char *path) {
   *b = (tni_tok_beside){.path = path};
   tni_long_error_init(&b->err);
-  b->threaded = pthread_create(&b->thread, NULL, read_file, b) == 0;
+  b->threaded = tni_quiet_thread(&b->thread, read_file, b) == 0;
   if (!b->threaded) read_file(b);
 }
 

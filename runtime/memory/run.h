@@ -107,6 +107,7 @@ struct tn_session {
   tni_sexec *execs;
   tni_pool_run run;
   volatile int32_t cancel;
+  bool voted;  /* it has a vote for the power of its devices (power.c) */
   bool lost;   /* a device that may still write what this session gave it: such memory is leaked */
   tni_bounded *bounded; /* runs are made on it (deadline.h), or NULL */
   tn_long_error why;    /* what such a run says */

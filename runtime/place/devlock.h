@@ -33,6 +33,7 @@ typedef struct tni_devlock {
   bool trusted; /* the host's own device, or a plugin with a process, which has its own deadline */
   bool told;    /* and somebody has said so (failover.c) */
   int abandoned; /* its abandon was called. Any thread */
+  uint32_t voters; /* sessions that hold a vote for its power (runtime/session/power.c); under m */
 } tni_devlock;
 
 static inline void tni_devlock_init(tni_devlock *l) {
@@ -47,6 +48,7 @@ static inline void tni_devlock_init(tni_devlock *l) {
   for (int i = 0; i < TNI_SLOT_ENGINES; i++) l->slots.taken[i] = 0;
   l->slots.given = 0;
   l->lost = l->hung = l->abandoned = 0;
+  l->voters = 0;
   l->told = l->trusted = false;
 }
 static inline void tni_devlock_finish(tni_devlock *l) {

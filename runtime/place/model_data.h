@@ -21,6 +21,8 @@ typedef struct tni_packed {
   const tni_pack_item **items;
   uint32_t n_items;
   tni_pack_store *store;
+  uint32_t compiled, left; /* tasks, ahead of time: done, and those whose dims only a run knows */
+  int64_t compile_ns;
 } tni_packed;
 
 struct tn_model {

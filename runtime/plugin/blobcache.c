@@ -55,6 +55,11 @@ static bool is_intact(const tni_file *f, const void *key, uint64_t nkey) {
 
 tn_status tni_blob_get(const char *dir, const void *key, uint64_t nkey, const tni_log *log, tni_file *file,
                        const void **data, uint64_t *n) {
+  return tni_blob_get_of(dir, 0, key, nkey, log, file, data, n);
+}
+
+tn_status tni_blob_get_of(const char *dir, uint32_t allow, const void *key, uint64_t nkey, const tni_log *log,
+                          tni_file *file, const void **data, uint64_t *n) {
   char name[64], path[PATH_MAX];
   file_name(name, sizeof name, key, nkey);
   if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path) return TN_E_UNAVAILABLE;
@@ -64,7 +69,7 @@ tn_status tni_blob_get(const char *dir, const void *key, uint64_t nkey, const tn
   struct stat there;
   if (lstat(path, &there) != 0) return TN_E_UNAVAILABLE;
   const uint64_t most = sizeof(blob_header) + padded_bytes(nkey) + TNI_BLOB_MAX_BYTES;
-  if (tni_trust_read(path, 0, most, "an entry of a cache", &f, &err) != TN_OK) {
+  if (tni_trust_read(path, allow, most, "an entry of a cache", &f, &err) != TN_OK) {
     tni_log_line(log, TN_LOG_WARN, "a cache entry is not used: %s", err.message);
     return TN_E_UNAVAILABLE;
   }
@@ -80,6 +85,19 @@ tn_status tni_blob_get(const char *dir, const void *key, uint64_t nkey, const tn
   return TN_OK;
 }
 
+/* NAME, or NAME and the folder below it. */
+static bool make_below(int mid, const char *name) {
+  const char *slash = strchr(name, '/');
+  char first[NAME_MAX + 1];
+  if (slash) {
+    if ((size_t)(slash - name) >= sizeof first) return false;
+    memcpy(first, name, (size_t)(slash - name));
+    first[slash - name] = '\0';
+    if (mkdirat(mid, first, 0700) != 0 && errno != EEXIST) return false;
+  }
+  return mkdirat(mid, name, 0700) == 0 || errno == EEXIST;
+}
+
 /* Opens CACHE_DIR/plugins/NAME, making what is missing. A confined process may read that folder and not those above. */
 static int open_dir(const char *cache_dir, const char *name) {
   int made = tni_make_folder(cache_dir);
@@ -91,8 +109,7 @@ static int open_dir(const char *cache_dir, const char *name) {
   if (top < 0) return -1;
   if (mkdirat(top, "plugins", 0700) == 0 || errno == EEXIST)
     mid = openat(top, "plugins", O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (mid >= 0 && (mkdirat(mid, name, 0700) == 0 || errno == EEXIST))
-    dir = openat(mid, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (mid >= 0 && make_below(mid, name)) dir = openat(mid, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   int e = errno;
   close(top);
   if (mid >= 0) close(mid);

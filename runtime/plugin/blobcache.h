@@ -19,7 +19,10 @@ enum { TNI_BLOB_MAX_KEY = 1 << 16, TNI_BLOB_MAX_BYTES = 1 << 30 };
  * TN_E_UNAVAILABLE: absent or damaged. */
 TN_MUST_CHECK tn_status tni_blob_get(const char *dir, const void *key, uint64_t nkey, const tni_log *log,
                                      tni_file *file, const void **data, uint64_t *n);
-/* Folders that are missing are made (mode 0700). */
+/* The same of a folder whose owner does not count: a bundle's (allow: TNI_TRUST_*). */
+TN_MUST_CHECK tn_status tni_blob_get_of(const char *dir, uint32_t allow, const void *key, uint64_t nkey,
+                                        const tni_log *log, tni_file *file, const void **data, uint64_t *n);
+/* Folders that are missing are made (mode 0700). name: of the plugin, or with a folder below that, "NAME/FOLDER". */
 TN_MUST_CHECK tn_status tni_blob_put(const char *cache_dir, const char *name, const void *key, uint64_t nkey,
                                      const void *data, uint64_t n, tn_error *err);
 

@@ -27,6 +27,7 @@ typedef struct tni_registry_opts {
   const cpu_set_t *cpus; /* of the threads of plugins in processes of their own; NULL or none: not bound */
   const tni_log *log;
   const char *cache_dir; /* for cache_get/put; NULL: keeps nothing */
+  const char *ahead_dir; /* what was compiled ahead of time lies there too; NULL: in cache_dir. As long as the registry */
   bool checked, privileged;
   bool allow_shared_writable;  /* tests: folders writable by others are allowed */
   bool any_owner;              /* a sealed bundle: see trust.h */

@@ -38,7 +38,7 @@ struct tn_host_ctx {
   atomic_uint n_names;
   const char *names[MAX_SPAN_NAMES]; /* [0, n_names) are final */
   atomic_uint_least64_t bytes, peak, blocks;
-  atomic_int cancel;
+  atomic_int cancel, ahead;
 };
 
 /* ------------------------------------------------------------------------------------------------------- memory */
@@ -209,7 +209,7 @@ static tn_status host_resource(tn_host_ctx *c, const char *rel, const void **dat
 
 /* identity + key; the caller frees it. */
 static uint8_t *full_key(const tn_host_ctx *c, const void *key, uint64_t nkey) {
-  if (!c->identity || !c->o.cache_dir || !key || !nkey || nkey > TNI_BLOB_MAX_KEY - c->n_identity) return NULL;
+  if (!c->identity || !c->o.ahead_dir || !key || !nkey || nkey > TNI_BLOB_MAX_KEY - c->n_identity) return NULL;
   uint8_t *k = malloc(c->n_identity + (size_t)nkey);
   if (!k) return NULL;
   memcpy(k, c->identity, c->n_identity);
@@ -217,18 +217,26 @@ static uint8_t *full_key(const tn_host_ctx *c, const void *key, uint64_t nkey) {
   return k;
 }
 
+/* In DIR/plugins/NAME, or FOLDER of it. */
+static tn_status find_blob(const tn_host_ctx *c, const char *dir, const char *folder, uint32_t allow, const void *k,
+                           uint64_t n, tni_file *f, const void **data, uint64_t *bytes) {
+  char path[PATH_MAX];
+  if (!dir || snprintf(path, sizeof path, "%s/plugins/%s%s", dir, c->o.name, folder) >= (int)sizeof path)
+    return TN_E_UNAVAILABLE;
+  return tni_blob_get_of(path, allow, k, n, &c->o.log, f, data, bytes);
+}
+
 static tn_status host_cache_get(tn_host_ctx *c, const void *key, uint64_t nkey, const void **data, uint64_t *n) {
   if (!key || !nkey || !data || !n) return TN_E_INVALID;
   uint8_t *k = full_key(c, key, nkey);
-  char dir[PATH_MAX];
-  if (!k || snprintf(dir, sizeof dir, "%s/plugins/%s", c->o.cache_dir, c->o.name) >= (int)sizeof dir) {
-    free(k);
-    return TN_E_UNAVAILABLE;
-  }
   tni_file f;
   const void *d;
   uint64_t bytes;
-  tn_status st = tni_blob_get(dir, k, c->n_identity + nkey, &c->o.log, &f, &d, &bytes);
+  if (!k) return TN_E_UNAVAILABLE;
+  tn_status st = find_blob(c, c->o.cache_dir, "", 0, k, c->n_identity + nkey, &f, &d, &bytes);
+  if (st != TN_OK)
+    st = find_blob(c, c->o.ahead_dir, "/" TNI_AHEAD, c->o.any_owner ? TNI_TRUST_ANY : 0, k, c->n_identity + nkey, &f, &d,
+                   &bytes);
   free(k);
   if (st != TN_OK) return st;
   pthread_mutex_lock(&c->lock);
@@ -246,10 +254,14 @@ static tn_status host_cache_get(tn_host_ctx *c, const void *key, uint64_t nkey, 
 static tn_status host_cache_put(tn_host_ctx *c, const void *key, uint64_t nkey, const void *data, uint64_t n) {
   if (!key || !nkey || (n && !data)) return TN_E_INVALID;
   if (n > TNI_BLOB_MAX_BYTES) return TN_E_LIMIT;
-  uint8_t *k = full_key(c, key, nkey);
+  const bool ahead = atomic_load(&c->ahead);
+  const char *dir = ahead ? c->o.ahead_dir : c->o.cache_dir;
+  uint8_t *k = dir ? full_key(c, key, nkey) : NULL;
   if (!k) return TN_OK; /* "put may quietly keep nothing" */
   tn_error err = {0};
-  if (tni_blob_put(c->o.cache_dir, c->o.name, k, c->n_identity + nkey, n ? data : "", n, &err) != TN_OK)
+  char name[NAME_MAX + sizeof "/" TNI_AHEAD];
+  snprintf(name, sizeof name, "%s%s", c->o.name, ahead ? "/" TNI_AHEAD : "");
+  if (tni_blob_put(dir, name, k, c->n_identity + nkey, n ? data : "", n, &err) != TN_OK)
     tni_log_line(&c->o.log, TN_LOG_WARN, "%s: nothing cached: %s", c->o.name, err.message);
   free(k);
   return TN_OK;
@@ -295,6 +307,8 @@ static const void *host_get_extension(tn_host_ctx *c, const char *name, uint32_t
 }
 
 static int32_t host_cancelled(tn_host_ctx *c) { return c ? atomic_load_explicit(&c->cancel, memory_order_relaxed) : 0; }
+
+void tni_services_ahead(tn_host_ctx *c, bool on) { atomic_store(&c->ahead, on); }
 
 void tni_services_cancel(tn_host_ctx *c, bool on) { atomic_store(&c->cancel, on); }
 
@@ -343,6 +357,7 @@ tn_status tni_services_create(const tni_services_opts *o, tn_host_ctx **out, tn_
   c->o.name = dup_or_null(a, o->name, &ok);
   c->o.folder = dup_or_null(a, o->folder, &ok);
   c->o.cache_dir = dup_or_null(a, o->cache_dir, &ok);
+  c->o.ahead_dir = dup_or_null(a, o->ahead_dir ? o->ahead_dir : o->cache_dir, &ok);
   snprintf(c->track_host, sizeof c->track_host, "%s:cpu", o->name);
   snprintf(c->track_device, sizeof c->track_device, "%s:device", o->name);
   c->host = host_services;

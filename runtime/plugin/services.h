@@ -16,6 +16,7 @@ typedef struct tni_services_opts {
   const char *name;      /* of the plugin */
   const char *folder;    /* of its file, or NULL: no resources */
   const char *cache_dir; /* or NULL */
+  const char *ahead_dir; /* as in tni_registry_opts */
   tni_log log;
   const tni_trace_sink *trace; /* may be NULL */
   uint32_t max_workers, flags; /* as in tn_host */
@@ -32,6 +33,10 @@ void tni_services_set_options(tn_host_ctx *c, const tni_option_value *values, ui
 tni_arena *tni_services_arena(tn_host_ctx *c);
 /* What tn_host.cancelled answers from now on. Any thread. */
 void tni_services_cancel(tn_host_ctx *c, bool on);
+/* While it is on, what the plugin puts into the cache is kept apart, for tenon pack and bundles: in the folder
+ * TNI_AHEAD below the plugin's. cache_get finds it there at any time. */
+#define TNI_AHEAD "ahead"
+void tni_services_ahead(tn_host_ctx *c, bool on);
 /* Switches the cache on. build_id NULL or "": it stays off. keys: n times 32 bytes. */
 TN_MUST_CHECK tn_status tni_services_set_identity(tn_host_ctx *c, const char *build_id, const uint8_t (*keys)[32],
                                                   uint32_t n);

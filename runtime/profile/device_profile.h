@@ -31,6 +31,8 @@
  *   watch: 16                # results are looked at for NaN and infinities that a plugin is to blame for: the last row
  *                            # of outputs in each step, one task every so many steps; 0: not at all
  *   priority: normal         # a wish to engines: low, normal, high (tn_item.priority)
+ *   power: none              # a wish to devices while there are sessions: none, save, balanced, sustained, burst
+ *                            # (tenon/power.h)
  *   kv: f32                  # what caches are kept as: f32, f16, bf16 or int8 (quantized by row and head); devices
  * that # do not take it keep theirs. Not said: what devices ask for, else the model's own kv_ring: true            #
  * caches whose readers look back a fixed window keep only what that needs embeddings: source       # or packed: rows of
@@ -102,6 +104,7 @@ typedef struct tni_profile {
   uint32_t kv;            /* TN_DT_*; TN_DT_UNDEFINED: not said */
   int64_t timeout_ms, probe_timeout_ms;
   uint32_t priority; /* TN_PRIORITY_* */
+  uint32_t power;    /* TN_POWER_*; TN_POWER_NONE: nothing is asked for */
   uint32_t watch;    /* steps from one task that is looked at for NaN to the next; 0: nothing is looked at */
   bool has_timeout; /* it says timeout_ms: that holds for calls of plugins in this process, too */
   const char *calibration; /* NULL: none; TNI_BESIDE_MODEL and a name: in the model's folder */

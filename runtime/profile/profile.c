@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <tenon/plugin.h>
+#include <tenon/power.h>
 
 #include "runtime/base/base.h"
 #include "runtime/profile/paths.h"
@@ -283,18 +284,33 @@ static tn_status read_numbers(profile_reader *r, const tni_yaml *root) {
   return st;
 }
 
+/* One of n words, by its number. */
+static tn_status read_word(profile_reader *r, const tni_yaml *y, const char *key, const char *const *names, uint32_t n,
+                           const char *all, uint32_t *out) {
+  const char *text;
+  const tn_status st = tni_yaml_str(&r->doc, y, key, &text, r->err);
+  if (st != TN_OK) return st;
+  for (uint32_t i = 0; i < n; i++)
+    if (strcmp(text, names[i]) == 0) {
+      *out = i;
+      return TN_OK;
+    }
+  return tni_yaml_fail(&r->doc, y, r->err, "'%s' is %s, not '%.64s'", key, all, text);
+}
+
 static tn_status read_priority(profile_reader *r, const tni_yaml *y) {
   static const char *const names[] = {
       [TN_PRIORITY_NORMAL] = "normal", [TN_PRIORITY_LOW] = "low", [TN_PRIORITY_HIGH] = "high"};
-  const char *text;
-  const tn_status st = tni_yaml_str(&r->doc, y, "priority", &text, r->err);
-  if (st != TN_OK) return st;
-  for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(text, names[i]) == 0) {
-      r->p->priority = i;
-      return TN_OK;
-    }
-  return tni_yaml_fail(&r->doc, y, r->err, "'priority' is low, normal or high, not '%.64s'", text);
+  return read_word(r, y, "priority", names, 3, "low, normal or high", &r->p->priority);
+}
+
+static tn_status read_power(profile_reader *r, const tni_yaml *y) {
+  static const char *const names[] = {[TN_POWER_NONE] = "none",
+                                      [TN_POWER_SAVE] = "save",
+                                      [TN_POWER_BALANCED] = "balanced",
+                                      [TN_POWER_SUSTAINED] = "sustained",
+                                      [TN_POWER_BURST] = "burst"};
+  return read_word(r, y, "power", names, 5, "none, save, balanced, sustained or burst", &r->p->power);
 }
 
 static tn_status read_cpus_of(profile_reader *r, const tni_yaml *y) {
@@ -374,6 +390,7 @@ static tn_status read_root(profile_reader *r) {
                                      "memory",
                                      "kv",
                                      "kv_ring",
+                                     "power",
                                      "priority",
                                      "probe_timeout_ms",
                                      "isolation",
@@ -398,6 +415,7 @@ static tn_status read_root(profile_reader *r) {
   if (st == TN_OK && (y = tni_yaml_get(root, "load"))) st = read_load(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "calibration"))) st = read_calibration(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "cpus"))) st = read_cpus(r, y);
+  if (st == TN_OK && (y = tni_yaml_get(root, "power"))) st = read_power(r, y);
   if (st == TN_OK && (y = tni_yaml_get(root, "priority"))) st = read_priority(r, y);
   if (st == TN_OK) st = read_kv(r, root);
   if (st == TN_OK && (y = tni_yaml_get(root, "embeddings"))) st = read_embeddings(r, y);

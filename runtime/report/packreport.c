@@ -192,6 +192,9 @@ static json_t *device_json(const tni_packed *p) {
     json_object_set_new(formats, name, json_integer(json_integer_value(json_object_get(formats, name)) + 1));
   }
   json_object_set_new(j, "formats", formats);
+  json_object_set_new(j, "compiled", json_integer(p->compiled));
+  json_object_set_new(j, "not_compiled", json_integer(p->left));
+  json_object_set_new(j, "compile_seconds", json_real((double)p->compile_ns / 1e9));
   return j;
 }
 

@@ -14,6 +14,7 @@
 #include "runtime/oracle/tasks/tasks.h"
 #include "runtime/passes/decoder/decoder.h"
 #include "runtime/place/place.h"
+#include "runtime/session/ahead.h"
 #include "runtime/session/customs.h"
 #include "runtime/session/deadline.h"
 #include "runtime/session/losses.h"
@@ -306,6 +307,7 @@ static tn_status load_stages(tn_model *m, const char *path, const tn_model_opts 
   if (st == TN_OK && !unread && (whole || !inspect)) st = make_ready(m, err);
   if (st != TN_OK || inspect) return st;
   st = tni_packed_open(m, err);
+  if (st == TN_OK && m->flags & TN_MODEL_PACK) st = tni_ahead_compile(m, err);
   return st == TN_OK && !(m->flags & TN_MODEL_PACK) ? attach_segments(m, err) : st;
 }
 

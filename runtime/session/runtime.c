@@ -130,6 +130,7 @@ static tn_status load_plugins(tn_runtime *rt, const tn_runtime_opts *o, tn_error
                           .timeout_ms = p->timeout_ms,
                           .log = &rt->log,
                           .cache_dir = rt->sealed || rt->portable ? NULL : rt->cache_dir,
+                          .ahead_dir = rt->cache_dir,
                           .checked = rt->checked,
                           .privileged = o->flags & TN_RT_PRIVILEGED,
                           .allow_shared_writable = o->flags & TN_RT_TEST_WRITABLE,

@@ -15,6 +15,7 @@
 #include "runtime/session/looks.h"
 #include "runtime/session/losses.h"
 #include "runtime/session/pieces.h"
+#include "runtime/session/power.h"
 #include "runtime/session/runtime.h"
 #include "runtime/session/state.h"
 
@@ -23,6 +24,8 @@ static tn_status create_exec(tn_session *s, tni_sexec *x, tni_exec *exec, tn_err
   if (st != TN_OK || !tni_executor_wanted(s->model, exec)) return st;
   return tni_executor_create(s, x, 1, &x->executor, err);
 }
+
+static void power_up(void *m) { tni_power_up(m); }
 
 tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err) {
   tni_error_begin(err);
@@ -49,6 +52,8 @@ tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err) {
                          .after = s->capture ? tni_capture_task : NULL,
                          .instead = tni_reference_task};
   tni_looks_init(s);
+  s->voted = m->rt->profile->power != 0; /* also where the call below does not come back: the device is lost then */
+  if (s->voted && !tni_deadline_do(m->rt, s->bounded, power_up, m, err)) st = TN_E_DEVICE_LOST;
   if (st != TN_OK) {
     tn_session_destroy(s);
     return tni_fail(err, st, m->path, "no memory for a session of '%s'", m->name);
@@ -60,6 +65,7 @@ tn_status tn_session_create(tn_model *m, tn_session **out, tn_error *err) {
 /* All but the session's hold on its model. */
 static void destroy_session(void *arg) {
   tn_session *s = arg;
+  if (s->voted) tni_power_down(s->model);
   tni_pieces_release(s);
   for (uint32_t i = 0; s->execs && i < s->model->n_execs; i++) {
     tni_sexec *x = &s->execs[i];

@@ -585,6 +585,90 @@ static void test_cancel_items(void) {
   rig_finish(&r);
 }
 
+/* A plugin that forgets one ticket is told from one that stands still. */
+static void test_dropped(void) {
+  static const struct {
+    const char *options, *says;
+    int n;
+  } rows[] = {
+      {"completion: drop",
+       "did not complete 'fake-add-1' within 100 ms: done was never called for its ticket, though it was for a later item",
+       5},
+      {"completion: never",
+       "did not complete 'fake-add-0' within 100 ms: done was not called for its ticket, nor for 4 more", 5},
+      {"completion: blocking, delay_us: 1000000",
+       "did not complete 'fake-add-0' within 100 ms: its submit has not returned", 1}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    float got[ROWS * K];
+    rig r;
+    CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile(rows[i].options, "timeout_ms: 100\nrequire: [fake-engine]\n")), TN_OK);
+    CU_ASSERT_EQUAL_FATAL(rig_load(&r, chain(rows[i].n), 0), TN_OK);
+    CU_ASSERT_EQUAL(run(&r, got), TN_E_DEVICE_LOST);
+    if (!strstr(r.err.message, rows[i].says)) printf("\n    %s: %s\n", rows[i].options, r.err.message);
+    CU_ASSERT_PTR_NOT_NULL(strstr(r.err.message, rows[i].says));
+    rig_finish(&r);
+  }
+}
+
+/* The profile states no deadline, so that nothing but the engine's own bounds cancel and abandon. */
+static void test_hang_in(void) {
+  for (int cancels = 0; cancels < 2; cancels++) {
+    float got[ROWS * K];
+    pthread_t thread;
+    rig r;
+    CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile(cancels ? "completion: hang, cancels: true, hang_in: cancel"
+                                                       : "completion: hang, hang_in: abandon",
+                                               "require: [fake-engine]\n")),
+                          TN_OK);
+    CU_ASSERT_EQUAL_FATAL(rig_load(&r, chain(5), 0), TN_OK);
+    if (!cancels) ((tni_profile *)(uintptr_t)r.rt->profile)->timeout_ms = 100;
+    canceller c = {r.s, 100000000};
+    if (cancels) CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, cancel_later, &c), 0);
+    const int64_t begin = tni_now_ns();
+    CU_ASSERT_EQUAL(run(&r, got), cancels ? TN_E_CANCELLED : TN_E_DEVICE_LOST);
+    if (cancels) pthread_join(thread, NULL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(r.log, cancels ? "'cancel' did not come back" : "'abandon' did not come back"));
+    __atomic_store_n(&r.s->cancel, 0, __ATOMIC_RELAXED);
+    CU_ASSERT_EQUAL(run(&r, got), TN_E_DEVICE_LOST);
+    rig_finish(&r);
+    CU_ASSERT(tni_now_ns() - begin < 20 * INT64_C(1000000000));
+  }
+}
+
+static int times_of(const rig *r, const char *what) {
+  int n = 0;
+  for (const char *p = r->log; (p = strstr(p, what)); p++) n++;
+  return n;
+}
+
+/* One vote for all sessions, taken back with the last; none where the profile has no wish, and one that is refused is a
+ * line in the log. */
+static void test_power(void) {
+  static const char *const modes[] = {"none", "save", "balanced", "sustained", "burst"};
+  for (int mode = 0; mode < 5; mode++) {
+    char more[64], line[32];
+    float got[ROWS * K];
+    tn_session *second = NULL;
+    rig r;
+    snprintf(more, sizeof more, "power: %s\nrequire: [fake-engine]\n", modes[mode]);
+    snprintf(line, sizeof line, "power %d", mode);
+    CU_ASSERT_EQUAL_FATAL(rig_init(&r, profile("completion: thread, count: true", more)), TN_OK);
+    CU_ASSERT_EQUAL_FATAL(rig_load(&r, chain(3), 0), TN_OK);
+    CU_ASSERT_EQUAL_FATAL(tn_session_create(r.m, &second, &r.err), TN_OK);
+    CU_ASSERT_EQUAL(run(&r, got), TN_OK);
+    CU_ASSERT_EQUAL(times_of(&r, line), mode > 0 && mode < 4);
+    CU_ASSERT_EQUAL(times_of(&r, "does not grant the profile's power: fake-engine has no mode 4"), mode == 4);
+    tn_session_destroy(second);
+    CU_ASSERT_EQUAL(times_of(&r, "power 0"), 0);
+    tn_session_destroy(r.s);
+    r.s = NULL;
+    CU_ASSERT_EQUAL(times_of(&r, "power 0"), mode > 0);
+    CU_ASSERT_EQUAL_FATAL(tn_session_create(r.m, &r.s, &r.err), TN_OK);
+    CU_ASSERT_EQUAL(times_of(&r, line), mode > 0 && mode < 4 ? 2 : 0);
+    rig_finish(&r);
+  }
+}
+
 void suite_executor(void) {
   CU_pSuite s = CU_add_suite("engines beside the CPU", NULL, NULL);
   CU_add_test(s, "every way of completing, every order", test_modes);
@@ -597,7 +681,10 @@ void suite_executor(void) {
   CU_add_test(s, "fences, in any order and lost anywhere", test_fences_anywhere);
   CU_add_test(s, "an engine that never answers", test_never);
   CU_add_test(s, "an engine that hangs, and args_free with it", test_hang);
+  CU_add_test(s, "an engine that forgets a ticket, by its words", test_dropped);
+  CU_add_test(s, "cancel and abandon that hang", test_hang_in);
   CU_add_test(s, "the profile's priority", test_priority);
+  CU_add_test(s, "the profile's power", test_power);
   CU_add_test(s, "lost at any item", test_lost_anywhere);
   CU_add_test(s, "virtual time", test_virtual);
   CU_add_test(s, "cancel", test_cancel);

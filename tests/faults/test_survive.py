@@ -67,6 +67,12 @@ class Survive(unittest.TestCase):
     def test_args_free(self):
         self.goes_on("args-free-hang", "'(args_free|[^']*MatMul[^']*)' did not come back")
 
+    def test_signals(self):
+        """Threads that a plugin starts in open get none of the application's signals."""
+        got = run("open-thread", "")
+        self.assertEqual((got.returncode, got.stdout), (0, self.text), got.stderr)
+        self.assertIn("open-thread 43 nodes", got.stderr)
+
     def test_close(self):
         self.goes_on("close-hang", "'close' did not come back")
 

@@ -3,7 +3,9 @@
  * Where every field of every struct of the ABI lies in version 1, and where 1.0 ended; what 1.1 added. What stands here does not move; new
  * fields are added at the end. x86-64 and aarch64 alike.
  */
+#include <tenon/offline.h>
 #include <tenon/plugin.h>
+#include <tenon/power.h>
 
 #define AT(type, field, offset) _Static_assert(offsetof(type, field) == (offset), #type "." #field)
 #define ENDS(type, field, bytes) _Static_assert(TN_UPTO(type, field) <= (bytes) && sizeof(type) >= (bytes), #type)
@@ -155,8 +157,12 @@ AT(tn_fence, word, 16); AT(tn_fence, value, 24); AT(tn_item, deadline, 56); AT(t
 AT(tn_item, n_waits, 68); AT(tn_item, waits, 72); AT(tn_item, signal, 80); AT(tn_caps, wait_fences, 144);
 AT(tn_caps, signal_fences, 148); AT(tn_device, cancel, 160); AT(tn_device, abandon, 168); AT(tn_plugin, ops, 104);
 AT(tn_plugin, n_ops, 112); AT(tn_plugin, reserved2, 116);
+AT(tn_offline, h, 0); AT(tn_offline, set, 8); AT(tn_offline, compile, 16); ENDS(tn_offline, compile, 24);
+AT(tn_power, h, 0); AT(tn_power, vote, 8); ENDS(tn_power, vote, 16);
 /* clang-format on */
 _Static_assert(TN_ACT_NONE == 0 && TN_ACT_ABSMAX == 1 && TN_ACT_RUNSUM == 2 && TN_ACT_STATIC == 3, "schemes");
+_Static_assert(TN_POWER_NONE == 0 && TN_POWER_SAVE == 1 && TN_POWER_BALANCED == 2 && TN_POWER_SUSTAINED == 3 &&
+                   TN_POWER_BURST == 4, "votes");
 _Static_assert(TN_STATE_CIRCULAR == 1 && TN_LAYOUT_CIRCULAR == 1, "rings");
 #undef AT
 #undef ENDS

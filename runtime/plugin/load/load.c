@@ -380,6 +380,7 @@ static tn_status start_loaded(const tni_registry_opts *o, tni_loaded *l, const c
   tni_services_opts so = {.name = l->info.name,
                           .folder = l->folder,
                           .cache_dir = o->cache_dir,
+                          .ahead_dir = o->ahead_dir,
                           .trace = o->trace,
                           .max_workers = o->max_workers ? o->max_workers : 1,
                           .flags = (o->checked ? TN_HOST_CHECKED : 0u) | (o->trace ? TN_HOST_PROFILE : 0u) |
@@ -400,6 +401,29 @@ static tn_status start_loaded(const tni_registry_opts *o, tni_loaded *l, const c
   if (st == TN_OK) st = open_devices(l);
   l->info.devices = l->devices;
   return st;
+}
+
+typedef struct start_job {
+  const tni_registry_opts *o;
+  tni_loaded *l;
+  const char *profile_file;
+  const tni_profile_plugin *section;
+  tn_status st;
+} start_job;
+
+static void start_job_do(void *arg) {
+  start_job *j = arg;
+  j->st = start_loaded(j->o, j->l, j->profile_file, j->section);
+}
+
+/* Threads that the plugin starts now, by the file's constructors or in open, are to get none of the application's
+ * signals. A probe's process looks at what calls change of its thread. */
+static tn_status start_quiet(const tni_registry_opts *o, tni_loaded *l, const char *profile_file,
+                             const tni_profile_plugin *section) {
+  start_job j = {o, l, profile_file, section, TN_OK};
+  const bool foreign = !l->info.builtin && !l->stage && !(section && section->process); /* which is this thread's child */
+  if (!foreign || !tni_quiet_do(start_job_do, &j)) start_job_do(&j);
+  return j.st;
 }
 
 static void stop_plugin(tni_loaded *l) {
@@ -454,7 +478,7 @@ tn_status tni_loaded_create(const tni_registry_opts *o, const char *name, const 
   if (o->log) l->log = *o->log;
   l->stage_user = o->stage_user;
   tni_error_init(&l->info.why);
-  tn_status st = start_loaded(o, l, profile_file ? profile_file : "", section);
+  tn_status st = start_quiet(o, l, profile_file ? profile_file : "", section);
   /* INVALID is kept for the profile's mistakes: a plugin or manifest that is none does not fit here. */
   if (st == TN_E_INVALID && !l->profile_mistake) l->info.why.code = TN_E_INCOMPATIBLE;
   if (st != TN_OK && !l->info.why.where[0]) /* a plugin's own error may name no place */

@@ -161,7 +161,7 @@ tn_status tni_conn_open(const tni_isolate_opts *o, tni_conn **out, tni_rd *answe
   if ((window = tni_shm_map(TNI_ISO_WINDOW, &q)) >= 0) c->window = q;
   bool ok = page >= 0 && window >= 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0;
   c->control = pair[0];
-  const bool started = ok && pthread_create(&c->thread, NULL, thread_main, c) == 0;
+  const bool started = ok && tni_quiet_thread(&c->thread, thread_main, c) == 0;
   tn_status st = started ? wait_spawned(c, err) : tni_fail_memory(err, o->name);
   tni_wire w = {.n = 0};
   const int64_t until = tni_now_ns() + c->timeout_ns;

@@ -134,12 +134,20 @@ static void wait_for(const fake_lane *l, const tn_item *it) {
   }
 }
 
-void fake_abandon(tn_device *pub) { atomic_store(&((fake_device *)pub)->abandoned, 1); }
+static void hang(void) {
+  for (;;) nap(1000000);
+}
+
+void fake_abandon(tn_device *pub) {
+  if (((fake_device *)pub)->plugin->hang_in == FAKE_HANG_ABANDON) hang();
+  atomic_store(&((fake_device *)pub)->abandoned, 1);
+}
 
 /* The items that the engine has now. One alone is not told from the others: it ends with them. */
 void fake_cancel(tn_device *pub, uint32_t engine, tn_ticket *ticket) {
   fake_lane *l = &((fake_device *)pub)->lanes[engine - 1];
   (void)ticket;
+  if (l->d->plugin->hang_in == FAKE_HANG_CANCEL) hang();
   atomic_store(&l->cancelled, atomic_load(&l->given));
 }
 
@@ -152,7 +160,7 @@ static void repeat(fake_lane *l) {
 static void finish(fake_lane *l, tn_ticket *ticket, tn_status st, const tn_times *t, const tn_error *err) {
   const tn_host *h = l->d->host;
   const int mode = l->d->plugin->mode;
-  if (mode == FAKE_NEVER) return;
+  if (mode == FAKE_NEVER || (mode == FAKE_DROP && l->begun == FAKE_DROPPED)) return;
   if (mode == FAKE_STALE) {
     repeat(l);
     l->seen[l->n_seen++ % FAKE_SEEN] = ticket;

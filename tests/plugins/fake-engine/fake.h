@@ -12,7 +12,9 @@
 #include <tenon/plugin.h>
 
 enum { FAKE_QUEUE = 64, FAKE_KEY = 0x5a, FAKE_SUB_ALIGN = 128 };
-enum { FAKE_BLOCKING, FAKE_THREAD, FAKE_INLINE, FAKE_MAP, FAKE_TWICE, FAKE_NEVER, FAKE_WRONG, FAKE_STALE, FAKE_HANG };
+enum { FAKE_BLOCKING, FAKE_THREAD, FAKE_INLINE, FAKE_MAP, FAKE_TWICE, FAKE_NEVER, FAKE_WRONG, FAKE_STALE, FAKE_HANG, FAKE_DROP };
+enum { FAKE_HANG_CANCEL = 1, FAKE_HANG_ABANDON }; /* hang_in */
+enum { FAKE_DROPPED = 2 };                         /* mode drop: the item that nobody hears of */
 enum { FAKE_SEEN = 64 };
 enum { FAKE_ENGINES = 2 };
 
@@ -21,7 +23,7 @@ typedef struct fake_plugin {
   tn_engine engine[FAKE_ENGINES];
   const tn_engine *engines[FAKE_ENGINES];
   tn_clock clock;
-  int mode;
+  int mode, hang_in;
   int64_t priority, delay_us, fail_after, nan_after, nan_items, chunk, n_engines, count, virtual_clock, fences, cancels;
 } fake_plugin;
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fake.h"
 
+#include <tenon/power.h>
+
 #define PLUGIN_NAME "fake-engine"
 #define PLUGIN_VERSION "1.0.0"
 #define PLUGIN_FIELDS fake_plugin own;
@@ -23,7 +25,7 @@ static const tn_option completion = {.h = TN_HDR(tn_option),
                                      .help = "who calls done",
                                      .dflt = "blocking",
                                      .type = TN_OPT_STRING,
-                                     .choices = "blocking|thread|inline|map|twice|never|wrong|stale|hang"};
+                                     .choices = "blocking|thread|inline|map|twice|never|wrong|stale|hang|drop"};
 static const tn_option delay = {.h = TN_HDR(tn_option),
                                 .key = "delay_us",
                                 .help = "sleep before each item",
@@ -90,13 +92,19 @@ static const tn_option priority = {.h = TN_HDR(tn_option),
                                    .lo = 0,
                                    .hi = 2,
                                    .type = TN_OPT_INT};
+static const tn_option hang_in = {.h = TN_HDR(tn_option),
+                                  .key = "hang_in",
+                                  .help = "a call that does not come back",
+                                  .dflt = "none",
+                                  .type = TN_OPT_STRING,
+                                  .choices = "none|cancel|abandon"};
 static const tn_option *const options[] = {&priority, &completion, &delay,         &fail_after, &nan_after, &nan_items, &chunk,
-                                           &engines,  &count,      &virtual_clock, &fences,     &cancels};
+                                           &engines,  &count,      &virtual_clock, &fences,     &cancels,   &hang_in};
 
 static tn_status read_options(fake_plugin *p, const tn_host *h, tn_error *err) {
   static const char *const modes[] = {"blocking", "thread", "inline", "map", "twice",
-                                      "never",    "wrong",  "stale",  "hang"};
-  const char *text;
+                                      "never",    "wrong",  "stale",  "hang", "drop"};
+  const char *text, *hang;
   if (h->option(h->ctx, "completion", TN_OPT_STRING, &text) != TN_OK ||
       h->option(h->ctx, "delay_us", TN_OPT_INT, &p->delay_us) != TN_OK ||
       h->option(h->ctx, "fail_after", TN_OPT_INT, &p->fail_after) != TN_OK ||
@@ -108,10 +116,12 @@ static tn_status read_options(fake_plugin *p, const tn_host *h, tn_error *err) {
       h->option(h->ctx, "virtual", TN_OPT_BOOL, &p->virtual_clock) != TN_OK ||
       h->option(h->ctx, "priority", TN_OPT_INT, &p->priority) != TN_OK ||
       h->option(h->ctx, "cancels", TN_OPT_BOOL, &p->cancels) != TN_OK ||
+      h->option(h->ctx, "hang_in", TN_OPT_STRING, &hang) != TN_OK ||
       h->option(h->ctx, "fences", TN_OPT_BOOL, &p->fences) != TN_OK)
     return fake_fail(err, TN_E_INTERNAL, "the host lost an option");
+  p->hang_in = strcmp(hang, "cancel") == 0 ? FAKE_HANG_CANCEL : strcmp(hang, "abandon") == 0 ? FAKE_HANG_ABANDON : 0;
   p->mode = 0;
-  while (p->mode < FAKE_HANG && strcmp(text, modes[p->mode]) != 0) p->mode++;
+  while (p->mode < FAKE_DROP && strcmp(text, modes[p->mode]) != 0) p->mode++;
   return TN_OK;
 }
 
@@ -187,7 +197,23 @@ static void close_fake(tn_device *pub) {
   d->host->free(d->host->ctx, d);
 }
 
+static tn_status vote(tn_device *pub, uint32_t mode, tn_error *err) {
+  const fake_device *d = (const fake_device *)pub;
+  char line[64];
+  if (mode == TN_POWER_BURST) return fake_fail(err, TN_E_UNSUPPORTED, "fake-engine has no mode %u", mode);
+  snprintf(line, sizeof line, "power %u", mode);
+  if (d->plugin->count) d->host->log(d->host->ctx, TN_LOG_WARN, line);
+  return TN_OK;
+}
+
+static const void *extension(tn_plugin *p, const char *name, uint32_t version) {
+  static const tn_power power = {.h = TN_HDR(tn_power), .vote = vote};
+  (void)p;
+  return version == 1 && strcmp(name, TN_POWER) == 0 ? &power : NULL;
+}
+
 static void set_up(backend *p) {
+  p->pub.get_extension = extension;
   p->pub.options = options;
   p->pub.n_options = sizeof options / sizeof *options;
   p->pub.open = open_fake;
