@@ -82,7 +82,7 @@ const kind kinds[] = {
     CALL("run-past-output", "writes 16 bytes past its output", "past"),
     CALL("run-past-scratch", "writes 16 bytes past its scratch", "past"),
     CALL("frees-what-is-not-its", "frees what the host never gave it", "did not get from alloc; ignored"),
-    CALL("bind-signal-blocked", "leaves a signal blocked in bind", "bind leaves signal 2 blocked"),
+    CALL("bind-signal-blocked", "leaves a signal blocked in bind", "bind leaves signal 27 blocked"),
     {"engine-never", BY_CALL, "never completes an item", "the device is lost", "fake-engine", "completion: never"},
     {"engine-twice", BY_CALL, "completes an item twice", "", "fake-engine", "completion: twice"},
     {"engine-wrong", BY_CALL, "completes what it was not given", "", "fake-engine", "completion: wrong"},

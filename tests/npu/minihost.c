@@ -51,6 +51,7 @@ static tn_status option(tn_host_ctx *ctx, const char *key, uint32_t type, void *
              {"chunk", TN_OPT_INT, m->chunk, 0, NULL},
              {"pieces", TN_OPT_INT, 1, 0, NULL},
              {"wake", TN_OPT_BOOL, m->wake, 0, NULL},
+             {"offline", TN_OPT_BOOL, 0, 0, NULL},
              {"window_mib", TN_OPT_INT, m->window_mib, 0, NULL},
              {"prune", TN_OPT_FLOAT, 0, m->prune, NULL},
              {"hot", TN_OPT_FLOAT, 0, m->hot, NULL}};

@@ -6,7 +6,7 @@
 static void block(void) {
   sigset_t s;
   sigemptyset(&s);
-  sigaddset(&s, SIGINT);
+  sigaddset(&s, SIGPROF);
   pthread_sigmask(SIG_BLOCK, &s, NULL);
 }
 
