@@ -62,6 +62,8 @@ tn_status tni_bd_stage(tni_bd *b);
 tn_status tni_bd_publish(tni_bd *b);
 void tni_bd_discard(tni_bd *b);
 const tni_bd_file *tni_bd_find(const tni_bd *b, const char *path);
+/* A file that was taken lies in that folder. */
+bool tni_bd_find_in(const tni_bd *b, const char *folder);
 void tni_bd_sort(tni_bd *b);
 uint64_t tni_bd_total(const tni_bd *b);
 char *tni_bd_text(tni_bd *b, const char *fmt, ...) TN_PRINTF(2, 3); /* the arena's; NULL without memory */

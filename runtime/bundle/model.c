@@ -11,20 +11,6 @@
 #include "runtime/folder/folder.h"
 #include "runtime/profile/profile.h"
 
-/* What llm and tasks open, by name. */
-static const char *const companion_files[] = {"tokenizer.json",
-                                              "tokenizer_config.json",
-                                              "config.json",
-                                              "generation_config.json",
-                                              "genai_config.json",
-                                              "special_tokens_map.json",
-                                              "chat_template.jinja",
-                                              "chat_template.json",
-                                              "modules.json",
-                                              "sentence_bert_config.json",
-                                              "preprocessor_config.json"};
-enum { N_COMPANIONS = sizeof companion_files / sizeof *companion_files };
-
 static bool is_file(const char *path) {
   struct stat st;
   return stat(path, &st) == 0 && S_ISREG(st.st_mode);
@@ -43,25 +29,11 @@ static bool stays_inside(const char *path) {
   return *path && *path != '/' && strcmp(path, "..") != 0 && strncmp(path, "../", 3) != 0 && !strstr(path, "/../");
 }
 
-/* The poolings of sentence-transformers: modules.json names folders with a config.json each. */
-static tn_status copy_modules(tni_bd *b, const tni_folder *f) {
-  char *file = tni_folder_file(f, "modules.json");
-  if (!file) return tni_fail_memory(b->err, "modules.json");
-  tni_file text;
-  tn_status st = tni_file_map(file, &text, NULL);
-  json_t *list = st == TN_OK ? json_loadb(text.data, (size_t)text.bytes, 0, NULL) : NULL, *m;
-  size_t i;
-  if (st == TN_OK) tni_file_unmap(&text);
-  st = st == TN_E_NO_MEMORY ? tni_fail_memory(b->err, file) : TN_OK;
-  json_array_foreach(list, i, m) {
-    const char *path = json_string_value(json_object_get(m, "path"));
-    if (st != TN_OK || !path || !stays_inside(path)) continue;
-    const char *name = tni_bd_text(b, "%s/config.json", path);
-    st = name ? copy_one(b, tni_folder_file(f, name), name, "config") : tni_fail_memory(b->err, file);
-  }
-  json_decref(list);
-  free(file);
-  return st;
+static tn_status copy_companion(void *ctx, const char *path, const char *name) {
+  tni_bd *b = ctx;
+  char *to = tni_bd_text(b, "model/%s", name);
+  return to ? tni_bd_copy(b, path, to, strncmp(name, "tok", 3) == 0 ? "tokenizer" : "config", false)
+            : tni_fail_memory(b->err, name);
 }
 
 /* The model's own files: import->paths are FOLDER/LOCATION, the model first. */
@@ -94,7 +66,7 @@ static void list_left(tni_bd *b, const char *folder, const char *below) {
   for (struct dirent *e; d && n < MOST && (e = readdir(d));) {
     char *to = tni_bd_text(b, "model/%s", e->d_name);
     if (e->d_name[0] == '.' || !to || tni_bd_find(b, to)) continue;
-    if (below && strcmp(e->d_name, below) == 0) continue;
+    if ((below && strcmp(e->d_name, below) == 0) || tni_bd_find_in(b, to)) continue;
     if ((names[n] = tni_arena_strdup(b->arena, e->d_name))) n++;
   }
   if (d) closedir(d);
@@ -123,10 +95,7 @@ tn_status tni_bd_model(tni_bd *b, const tn_model *m) {
   tn_status st = tni_folder_find(m->path, NULL, &f, b->err);
   if (st != TN_OK) return st;
   st = copy_graph(b, m, f.dir);
-  for (uint32_t i = 0; whole && st == TN_OK && i < N_COMPANIONS; i++)
-    st = copy_one(b, tni_folder_file(&f, companion_files[i]), companion_files[i],
-                  strncmp(companion_files[i], "tok", 3) == 0 ? "tokenizer" : "config");
-  if (st == TN_OK && whole) st = copy_modules(b, &f);
+  if (st == TN_OK && whole) st = tni_folder_companions(&f, copy_companion, b, b->err);
   if (st == TN_OK) st = copy_calibration(b, m);
   if (st == TN_OK && whole) {
     const char *slash = strrchr(f.dir, '/');

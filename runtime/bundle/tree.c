@@ -90,6 +90,13 @@ const tni_bd_file *tni_bd_find(const tni_bd *b, const char *path) {
   return NULL;
 }
 
+bool tni_bd_find_in(const tni_bd *b, const char *folder) {
+  const size_t n = strlen(folder);
+  for (uint32_t i = 0; i < b->n_files; i++)
+    if (strncmp(b->files[i].path, folder, n) == 0 && b->files[i].path[n] == '/') return true;
+  return false;
+}
+
 static int by_path(const void *a, const void *b) {
   return strcmp(((const tni_bd_file *)a)->path, ((const tni_bd_file *)b)->path);
 }

@@ -31,4 +31,11 @@ void tni_folder_finish(tni_folder *f);
  * memory. */
 char *tni_folder_file(const tni_folder *f, const char *name);
 
+/* One companion: the file, and its name where the model's folder is copied, "additional_chat_templates/NAME.jinja" too.
+ * Not TN_OK: the caller stops with that. */
+typedef tn_status (*tni_companion_fn)(void *ctx, const char *path, const char *name);
+/* Calls fn with each file that is there and that anything reads besides the model: tokenizer, configurations, chat
+ * templates, poolings. Always in the same order. */
+TN_MUST_CHECK tn_status tni_folder_companions(const tni_folder *f, tni_companion_fn fn, void *ctx, tn_error *err);
+
 #endif

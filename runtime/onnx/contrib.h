@@ -5,7 +5,7 @@
  * compute.
  *
  * One function per operator, by family: contrib_simple.c (activations, products), contrib_norm.c, contrib_attention.c,
- * contrib_gqa.c, contrib_rotary.c, contrib_mask.c, contrib_nbits.c, contrib_levels.c, contrib_quant.c, contrib_moe.c, contrib_fused.c, contrib_nchwc.c; contrib_attrs.c is what
+ * contrib_gqa.c, contrib_rotary.c, contrib_mask.c, contrib_nbits.c, contrib_quant.c, contrib_moe.c, contrib_fused.c, contrib_nchwc.c; contrib_attrs.c is what
  * attributes may say. docs/operators-contrib.md lists what each takes and refuses.
  */
 #ifndef TENON_ONNX_CONTRIB_H

@@ -15,10 +15,6 @@
 #include "runtime/shape/shape.h"
 
 enum { PIECE = 512 };
-/* What is read of a model's folder besides the model. */
-static const char *const companions[] = {"tokenizer.json",         "tokenizer_config.json",   "config.json",
-                                         "generation_config.json", "special_tokens_map.json", "chat_template.jinja"};
-enum { COMPANIONS = sizeof companions / sizeof *companions };
 
 static tn_status check_texts(const tni_qz *z) {
   const tn_quantize_opts *o = &z->o;
@@ -128,18 +124,24 @@ static tn_status describe_job(tni_qz *z, char *out, size_t n) {
   return TN_OK;
 }
 
-static tn_status empty_folder(const tni_qz *z, const char *path) {
+/* What lies in the folder goes, folders in it too. */
+static bool clear_folder(const char *path, int depth) {
   DIR *d = opendir(path);
-  if (!d) return TN_OK;
-  bool ok = true;
-  for (struct dirent *e; (e = readdir(d));) {
-    if (e->d_name[0] == '.') continue;
+  bool ok = d != NULL;
+  for (struct dirent *e; d && (e = readdir(d));) {
+    if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
     char *file = tni_file_in(path, e->d_name);
-    ok = ok && file && (unlink(file) == 0 || rmdir(file) == 0);
+    ok = file && (unlink(file) == 0 || (depth && clear_folder(file, depth - 1) && rmdir(file) == 0)) && ok;
     free(file);
   }
-  closedir(d);
-  return ok ? TN_OK : tni_fail(z->err, TN_E_IO, path, "cannot empty '%s'", path);
+  if (d) closedir(d);
+  return ok;
+}
+
+static tn_status empty_folder(const tni_qz *z, const char *path) {
+  enum { DEPTH = 8 }; /* of what is written: the stage, its folders */
+  if (access(path, F_OK) != 0 || clear_folder(path, DEPTH)) return TN_OK;
+  return tni_fail(z->err, TN_E_IO, path, "cannot empty '%s'", path);
 }
 
 static tn_status write_text(const tni_qz *z, const char *path, const char *text) {
@@ -189,6 +191,24 @@ static tn_status copy_file(const tni_qz *z, const char *from, const char *to) {
   return why ? tni_fail(z->err, tni_errno_status(why, TN_E_IO), to, "cannot write '%s': %s", to, strerror(why)) : TN_OK;
 }
 
+typedef struct staging {
+  const tni_qz *z;
+  const char *stage;
+} staging;
+
+static tn_status copy_companion(void *ctx, const char *path, const char *name) {
+  const staging *s = ctx;
+  char *to = tni_file_in(s->stage, name), *dir = to ? strdup(to) : NULL;
+  tn_status st = dir ? TN_OK : tni_fail_memory(s->z->err, path);
+  if (dir) *strrchr(dir, '/') = 0;
+  const int why = dir ? tni_make_folder(dir) : 0;
+  if (why) st = tni_fail(s->z->err, tni_errno_status(why, TN_E_IO), dir, "cannot make '%s': %s", dir, strerror(why));
+  if (st == TN_OK) st = copy_file(s->z, path, to);
+  free(to);
+  free(dir);
+  return st;
+}
+
 static tn_status publish(tni_qz *z, const tni_folder *f) {
   char *stage = tni_file_in(z->work, "folder");
   if (!stage) return tni_fail_memory(z->err, z->path);
@@ -196,15 +216,7 @@ static tn_status publish(tni_qz *z, const tni_folder *f) {
   if (st == TN_OK && mkdir(stage, 0777) != 0 && errno != EEXIST)
     st = tni_fail(z->err, TN_E_IO, stage, "cannot make '%s': %s", stage, strerror(errno));
   if (st == TN_OK) st = tni_qz_write(z, stage);
-  for (int i = 0; st == TN_OK && i < COMPANIONS; i++) {
-    char *from = tni_folder_file(f, companions[i]), *to = tni_file_in(stage, companions[i]);
-    if (!from || !to)
-      st = tni_fail_memory(z->err, z->path);
-    else if (access(from, R_OK) == 0)
-      st = copy_file(z, from, to);
-    free(from);
-    free(to);
-  }
+  if (st == TN_OK) st = tni_folder_companions(f, copy_companion, &(staging){z, stage}, z->err);
   if (st == TN_OK && rename(stage, z->o.folder) != 0)
     st = tni_fail(z->err, TN_E_IO, z->o.folder, "cannot give the folder its name '%s': %s", z->o.folder,
                   strerror(errno));

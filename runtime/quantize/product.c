@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/graph/quantized.h"
+#include "runtime/graph/graph.h"
 #include "runtime/quantize/write.h"
 
 enum { U8 = ONNX__TENSOR_PROTO__DATA_TYPE__UINT8, F32 = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT };

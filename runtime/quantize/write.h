@@ -12,6 +12,7 @@
 #include "runtime/quantize/internal.h"
 
 #define TNI_QZ_CONTRIB "com.microsoft"
+#define TNI_QZ_DATA_FILE "model.onnx_data"
 
 /* Names, each with a number; what it points to is not copied. */
 typedef struct tni_qz_names {
@@ -41,6 +42,7 @@ typedef struct tni_qz_writer {
   bool contrib, own;                                   /* which domains were written */
 } tni_qz_writer;
 
+/* --- data.c --- */
 tn_status tni_qz_no_memory(tni_qz_writer *w);
 /* t's elements, n bytes at p, go into the data file. */
 TN_MUST_CHECK tn_status tni_qz_put_tensor(tni_qz_writer *w, Onnx__TensorProto *t, const void *p, uint64_t n);

@@ -181,6 +181,39 @@ class Grids(OfPlugin):
                         zero = 8 if zeros or not signed else 0
                         self.kept(self.qdq(dtype, 0 if block else 1, block, zeros), (f"grid{bits}", [block or 128, 32, zero]))
 
+    def levels_of(self, path):
+        """[K, N] of a MatMulLevels, as the operator is defined."""
+        np, model = self.np, self.onnx.load(path)
+        node = model.graph.node[0]
+        self.assertEqual((node.op_type, node.domain), ("MatMulLevels", "ai.tenon"))
+        t = {i.name: self.onnx.numpy_helper.to_array(i, str(path.parent)) for i in model.graph.initializer}
+        codes, parents, levels, steps, index = (t[i] for i in node.input[1:])
+        at = {a.name: a.i for a in node.attribute}
+        vec = levels.shape[1]
+        own = self.codes_of(codes, at["bits"], -(-at["K"] // vec)).astype(int)
+        scale = parents[:, None] * steps[self.codes_of(index, 4, -(-at["K"] // at["block_size"])).astype(int)]
+        w = levels[own].reshape(at["N"], -1)[:, :at["K"]]
+        return (w * np.repeat(scale, at["block_size"], axis=1)[:, :at["K"]]).T
+
+    def test_levels(self):
+        """What `quantize --weights` wrote: kept bit for bit by the plugin, and on the host what the definition says."""
+        np = self.np
+        w = self.tensor(self.rng.standard_normal((self.K, self.N)).astype(np.float32), "w")
+        made = self.save([self.onnx.helper.make_node("MatMul", ["x", "w"], ["y"], "p")], [w], [("x", 1, ["m", self.K])])
+        np.save(self.tmp / "x.npy", np.eye(self.K, dtype=np.float32))
+        for name in "lev4", "lev4s", "lev3", "lev2":
+            with self.subTest(format=name):
+                self.ok("quantize", made, "-o", self.tmp / name, "--round", "--weights", name, "--profile", PROFILE)
+                path = self.tmp / name / "model.onnx"
+                t = self.json("pack", path, "--report", "--profile", PROFILE)["tensors"]
+                self.assertEqual([(i["format"], i["rms"], i["max_of_group"]) for i in t], [(name, 0, 0)])
+                self.ok("infer", path, "--in", f"x={self.tmp / 'x.npy'}", "--out", self.tmp / name, "--profile", "host")
+                y = np.load(next((self.tmp / name).glob("*.npy")))
+                self.assertTrue((y == self.levels_of(path)).all())
+                self.ok("check", path, "--exact", "--profile", PROFILE)
+        r = self.fails(4, "--exact: this profile rounds", args=("check", path, "--exact", "--profile", self.order()))
+        self.assertIn("rounded again from", r.stderr)
+
     def test_embedding(self):
         for bits, block in ((4, 32), (8, 16)):
             self.kept(self.embedding(bits, block), (f"grid{bits}", [block, 16, 8]))

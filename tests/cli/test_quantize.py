@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tenon quantize: folders that run alone, equal bytes for any threads and after a kill, against onnxruntime, refusals."""
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -87,6 +88,55 @@ class Quantize(common.Case):
             self.assertEqual({len(n.input) for n in nodes}, {4 if zeros else 3})
             self.assertEqual({a.i for n in nodes for a in n.attribute if a.name == "bits"}, {bits})
             self.ok("run", out, "-p", "Once", "-n", "2", "--profile", "host")
+
+    def folder(self, *more):
+        out = self.tmp / "folder"
+        self.ok("quantize", self.model, "-o", out, "--round", *more)
+        return out
+
+    def test_a_folder_is_a_model(self):
+        """run, chat, bench, eval and bundle take it; what lies beside the model comes along, from folders too."""
+        self.model = self.tmp / "model"
+        shutil.copytree(DEMO, self.model, ignore=shutil.ignore_patterns("chat_template*"))
+        more = self.model / "additional_chat_templates"
+        more.mkdir()
+        (more / "tool_use.jinja").write_text("{{ messages[0].content }}!")
+        (self.model / "chat_template.json").write_text(json.dumps(
+            {"chat_template": "{{ bos_token }}{% for m in messages %}<{{ m.role }}> {{ m.content }}\n{% endfor %}"}))
+        out = self.folder()
+        names = {str(p.relative_to(out)) for p in out.rglob("*") if p.is_file()}
+        self.assertLessEqual({"model.onnx", "model.onnx_data", "config.json", "chat_template.json", "tokenizer.json",
+                              "generation_config.json", "additional_chat_templates/tool_use.jinja"}, names)
+        host = ["--profile", "host"]
+        want = self.ok("run", out, "-p", "<user> And God said\n", "-n", "4", "--temp", "0", *host).stdout
+        self.assertTrue(want.strip())
+        said = self.tenon("chat", out, "-n", "4", "--temp", "0", *host, stdin="And God said\n")
+        self.assertEqual((said.returncode, said.stdout), (0, want), said.stderr)
+        self.assertIn("decode", self.ok("bench", out, "-p", "4", "-n", "2", *host).stdout)
+        text = self.tmp / "text.txt"
+        text.write_text(self.texts()[0][:200])
+        self.assertGreater(self.json("eval", out, "--text", text, *host)["perplexity"], 1)
+        bundle = self.tmp / "bundle"
+        self.ok("bundle", out, "-o", bundle, *host)
+        self.assertTrue((bundle / "model" / "additional_chat_templates" / "tool_use.jinja").exists())
+        self.assertNotIn("additional_chat_templates", (bundle / "bundle.json").read_text().split('"left_out"')[1].split("]")[0])
+
+    def test_weights(self):
+        """A plugin's format by its name: what is written, and names that are none."""
+        onnx = self.module("onnx")
+        self.model = DEMO
+        if not common.has_avx2():
+            self.skipTest("no AVX2")
+        self.ok("quantize", DEMO, "-o", self.tmp / "named", "--round", "--weights", "w4g:32")
+        self.ok("quantize", DEMO, "-o", self.tmp / "bits", "--round", "--bits", "4", "--block", "32")
+        self.assertEqual(self.bytes_of(self.tmp / "named"), self.bytes_of(self.tmp / "bits"))
+        m = onnx.load(self.tmp / "named" / "model.onnx", load_external_data=False)
+        self.assertEqual({o.domain for o in m.opset_import} & {"com.microsoft", "ai.tenon"}, {"com.microsoft"})
+        for text, code, word in (("lev9", 3, "no plugin has a weight format 'lev9'"), ("int8", 3, "does not say"),
+                                 ("w4g:7", 3, "does not take the numbers"), ("w4g:x", 3, "NAME:NUMBER")):
+            self.fails(code, word, args=("quantize", DEMO, "-o", self.tmp / "no", "--round", "--weights", text))
+        self.fails(2, "--weights says bits", args=("quantize", DEMO, "-o", self.tmp / "no", "--round", "--weights", "lev4",
+                                                   "--bits", "4"))
 
     def test_refusals(self):
         there = self.tmp / "there"
