@@ -61,10 +61,10 @@ TILES = [
     ("SMMLA g128", "tiles128_i8mm", 4 * 8 * 128, 0, (56.8, 110)),
     ("SMMLA g32", "tiles32_i8mm", 4 * 8 * 32, 0, (42.5, 80)),
     ("SMMLA g16", "tiles16_i8mm", 4 * 8 * 16, 0, None),
-    ("SMMLA tables", "tables256_i8mm", 4 * 8 * 256, 0, None),
+    ("SMMLA tables, two products a weight", "tiles256_i8mm", 4 * 8 * 256, 0, None),
     ("SDOT g128", "tiles128_dotprod", 4 * 8 * 128, 0, (28.6, 55)),
     ("SDOT g32", "tiles32_dotprod", 4 * 8 * 32, 0, (21.6, 42)),
-    ("SDOT tables", "tables256_dotprod", 4 * 8 * 256, 0, None),
+    ("SDOT tables, two products a weight", "tiles256_dotprod", 4 * 8 * 256, 0, None),
 ]
 STEP = 16 * 16  # weights that the loops around unpacking advance by are read off their stores
 FILLS = [(isa + " " + f, f"fill_{f}_{isa}", STEP, 0, None) for isa in ("i8mm", "dotprod")

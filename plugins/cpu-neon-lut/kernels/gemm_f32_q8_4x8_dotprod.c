@@ -28,9 +28,9 @@ enum { TILE_M = 4, TILE_N = 8 };
     int8x16_t w0 = vld1q_s8(w + lane * 64), w1 = vld1q_s8(w + lane * 64 + 16); \
     REP(DOT##lane)                                                             \
   }
-#define FINISH(i)                                                              \
-  y##i##0 = tni_arm_add(y##i##0, s##i##0, vmulq_n_f32(sw0, sx[i * s_stride])); \
-  y##i##1 = tni_arm_add(y##i##1, s##i##1, vmulq_n_f32(sw1, sx[i * s_stride]));
+#define FINISH(i)                                                                                                \
+  y##i##0 = tni_arm_add_as(group == TNI_ARM_HALVES_GROUP, y##i##0, s##i##0, vmulq_n_f32(sw0, sx[i * s_stride])); \
+  y##i##1 = tni_arm_add_as(group == TNI_ARM_HALVES_GROUP, y##i##1, s##i##1, vmulq_n_f32(sw1, sx[i * s_stride]));
 /* The same less zero points. */
 #define FINISH_TAKING(i)                                                                 \
   {                                                                                      \
@@ -124,6 +124,7 @@ TILES_OF(16)
 TILES_OF(32)
 TILES_OF(64)
 TILES_OF(128)
+TNI_ARM_TILES(tiles, 256, dotprod, multiply_tiles_dotprod, false)
 
 #define TILES_dotprod(bits, group) \
   (tni_arm_tiles) { false, tiles##group##_dotprod, taking##group##_dotprod }
@@ -136,3 +137,4 @@ TNI_CLT_EACH_GRID(GRID)
 TNI_ARM_EACH_DOT(DOT)
 TNI_ARM_GEMM_DOT_GRID(w8g, 8, 4x8, dotprod)
 TNI_ARM_GEMM_DOT_GRID(w2g, 2, 4x8, dotprod)
+TNI_ARM_GEMM_LUTS(dotprod, false)

@@ -33,7 +33,7 @@ static inline float32x4_t less_zeros_i8mm(float32x4_t v, const tni_arm_panel *p,
 #define LOAD(i, j) float32x4_t y##i##j = load_pair(row[2 * i], row[2 * i + 1], n + 2 * j);
 #define START(i, j) int32x4_t s##i##j = tni_arm_start(begin + 4 * i);
 #define DOT(i, j) s##i##j = vmmlaq_s32(s##i##j, a##i, w##j);
-#define FINISH(i, j) y##i##j = tni_arm_add(y##i##j, s##i##j, vmulq_f32(sw##j, sx##i));
+#define FINISH(i, j) y##i##j = tni_arm_add_as(group == TNI_ARM_HALVES_GROUP, y##i##j, s##i##j, vmulq_f32(sw##j, sx##i));
 /* The same less zero points: the rows' sums of x are two by two too. */
 #define SUM(i) const float32x4_t t##i = tni_arm_codes_sum_f32(zero + 4 * i);
 #define TAKE(i, j) const float32x4_t v##i##j = less_zeros_i8mm(tni_arm_sum(s##i##j), p, g, n + 2 * j, t##i);
@@ -104,6 +104,7 @@ TILES_OF(16)
 TILES_OF(32)
 TILES_OF(64)
 TILES_OF(128)
+TNI_ARM_TILES(tiles, 256, i8mm, multiply_tiles_i8mm, false)
 
 #define TILES_i8mm(bits, group) \
   (tni_arm_tiles) { true, tiles##group##_i8mm, taking##group##_i8mm }
@@ -116,3 +117,4 @@ TNI_CLT_EACH_GRID(GRID)
 TNI_ARM_EACH_DOT(DOT)
 TNI_ARM_GEMM_DOT_GRID(w8g, 8, 4x8, i8mm)
 TNI_ARM_GEMM_DOT_GRID(w2g, 2, 4x8, i8mm)
+TNI_ARM_GEMM_LUTS(i8mm, true)

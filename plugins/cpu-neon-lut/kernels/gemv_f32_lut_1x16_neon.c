@@ -51,24 +51,34 @@ static inline float32x4_t finish_group_neon(float32x4_t y, uint32x4_t from_start
   return vaddq_f32(y, vmulq_f32(tni_arm_sum(vreinterpretq_s32_u32(from_start)), vmulq_n_f32(w, sx)));
 }
 
+/* Unrolled by hand: clang leaves such a loop as it is, with s in memory. */
+#define EACH_LANE(F)                      \
+  F(0) F(1) if (planes > 1) { F(2) F(3) } \
+  if (planes > 2) {                       \
+    F(4) F(5)                             \
+  }                                       \
+  if (planes > 3) {                       \
+    F(6) F(7)                             \
+  }
+#define INDICES(i) s[i].low = s[i].high = vreinterpretq_u8_u16(vdupq_n_u16(0x1000));
+#define CLEAR(i) s[i].u = vdupq_n_u16(0);
+#define LOOK_UP(i) look_up(&s[i], vld1q_u8(block + 16 * i), nibble, front, back);
+
 __attribute__((always_inline)) static inline void gemv_lut_neon(size_t planes, const uint8_t *block, size_t groups,
                                                                 const tni_clt_act *act, float *acc) {
   const uint8_t *table = (const uint8_t *)act->q;
   const uint8x16_t nibble = vdupq_n_u8(15);
   lane_sums s[2 * TNI_LUT_MAX_PLANES]; /* of each plane rows 0 .. 7, 8 .. 15 */
   float32x4_t y0 = vdupq_n_f32(0), y1 = y0, y2 = y0, y3 = y0;
-#pragma GCC unroll 8
-  for (size_t i = 0; i < 2 * planes; i++) s[i].low = s[i].high = vreinterpretq_u8_u16(vdupq_n_u16(0x1000));
+  EACH_LANE(INDICES)
   for (size_t g = 0; g < groups; g++) {
     const uint8_t *scales = block;
-#pragma GCC unroll 8
-    for (size_t i = 0; i < 2 * planes; i++) s[i].u = vdupq_n_u16(0);
+    EACH_LANE(CLEAR)
     block += TNI_LUT_SCALE_BYTES;
 #pragma GCC unroll 1
     for (size_t t = 0; t < TNI_LUT_QUADS / 4; t++, table += 64, block += 32 * planes) {
       const uint8x16x2_t front = vld1q_u8_x2(table), back = vld1q_u8_x2(table + 32);
-#pragma GCC unroll 8
-      for (size_t i = 0; i < 2 * planes; i++) look_up(&s[i], vld1q_u8(block + 16 * i), nibble, front, back);
+      EACH_LANE(LOOK_UP)
     }
     const int32x4_t start = vdupq_n_s32(TNI_CLT_START + act->zero[g]);
     uint32x4_t sum[4];
@@ -85,6 +95,11 @@ __attribute__((always_inline)) static inline void gemv_lut_neon(size_t planes, c
   vst1q_f32(acc + 8, y2);
   vst1q_f32(acc + 12, y3);
 }
+
+#undef LOOK_UP
+#undef CLEAR
+#undef INDICES
+#undef EACH_LANE
 
 #define GEMV(id, planes)                                                                                     \
   void tni_arm_gemv_f32_##id##_1x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \

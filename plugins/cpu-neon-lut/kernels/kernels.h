@@ -25,19 +25,25 @@ void tni_arm_matmul_f32_f32_f32_4x16_neon(const tni_clt_matmul *m);
 const tni_cm_chain_kernels *tni_arm_chain_f32_1x4_neon(void);
 
 /* Bit-serial formats (plugins/common/cpu/kernels/lut_kernels.h), plain NEON. */
-#define TNI_ARM_DECLARE(id, base)                                                                              \
-  void tni_arm_tables_##base##_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, \
-                                              size_t m);                                                       \
-  void tni_arm_gemv_f32_##id##_1x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,   \
-                                         float *acc);                                                          \
-  void tni_arm_gemm_f32_##id##_4x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,   \
-                                         size_t m0, size_t m1, float *acc);
+#define TNI_ARM_DECLARE(id, base)                                                                                      \
+  void tni_arm_tables_##base##_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a,         \
+                                              size_t m);                                                               \
+  void tni_arm_gemv_f32_##id##_1x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,           \
+                                         float *acc);                                                                  \
+  void tni_arm_gemm_f32_##id##_4x16_neon(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,           \
+                                         size_t m0, size_t m1, float *acc);                                            \
+  void tni_arm_gemm_f32_##id##_4x8_dotprod(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,         \
+                                           size_t m0, size_t m1, float *acc);                                          \
+  void tni_arm_gemm_f32_##id##_4x8_i8mm(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, size_t m0, \
+                                        size_t m1, float *acc);
 TNI_ARM_DECLARE(lut1p, lut1)
 TNI_ARM_DECLARE(lut2p, lut2)
 TNI_ARM_DECLARE(lut3p, lut3)
 TNI_ARM_DECLARE(lut4p, lut4)
 TNI_ARM_DECLARE(luttp, lutt)
 #undef TNI_ARM_DECLARE
+void tni_arm_quant_q9g128h_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_arm_quant_q9g128h_f32_8x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_arm_quant_q9g128_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 
 /* w4g (plugins/common/formats/w4g.h) and grids (grid.h): plain NEON, SDOT, SMMLA. */

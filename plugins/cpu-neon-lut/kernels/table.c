@@ -10,12 +10,18 @@
 #define W4G(op, group, features, min_m, layout, name) \
   TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_W4G, group, features, min_m, TNI_CLT_##layout, tni_arm_, name)
 #define ANY(op, name) TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_ANY, 0, NEON, 0, 0, tni_arm_, name)
-#define LUT(format, id, base)                                                                                     \
-  TNI_CLT_SCALAR_LUT_ROWS(format, id, base),                                                                      \
-      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, NEON, 0, TNI_CLT_TABLES, tni_arm_, tables_##base##_f32_1x128_neon), \
-      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, NEON, 2, TNI_CLT_Q16, tni_arm_, quant_q9g128_f32_1x128_neon),       \
-      TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, NEON, 0, TNI_CLT_TABLES, tni_arm_, gemv_f32_##id##_1x16_neon),       \
-      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, NEON, 0, TNI_CLT_Q16, tni_arm_, gemm_f32_##id##_4x16_neon)
+#define LUT(format, id, base)                                                                                      \
+  TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, 0, 5, TNI_CLT_HALVES8, tni_clt_, quant_q9g128h_f32_8x128_scalar),        \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, 0, 2, TNI_CLT_HALVES, tni_clt_, quant_q9g128h_f32_1x128_scalar),     \
+      TNI_CLT_SCALAR_LUT_ROWS(format, id, base),                                                                   \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, NEON, 0, TNI_CLT_TABLES, tni_arm_, tables_##base##_f32_1x128_neon),  \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, NEON, 2, TNI_CLT_Q16, tni_arm_, quant_q9g128_f32_1x128_neon),        \
+      TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, NEON, 0, TNI_CLT_TABLES, tni_arm_, gemv_f32_##id##_1x16_neon),        \
+      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, NEON, 0, TNI_CLT_Q16, tni_arm_, gemm_f32_##id##_4x16_neon),           \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, DOTPROD, 2, TNI_CLT_HALVES, tni_arm_, quant_q9g128h_f32_1x128_neon), \
+      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, DOTPROD, 2, TNI_CLT_HALVES, tni_arm_, gemm_f32_##id##_4x8_dotprod),   \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, I8MM, 5, TNI_CLT_HALVES8, tni_arm_, quant_q9g128h_f32_8x128_neon),   \
+      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, I8MM, 5, TNI_CLT_HALVES8, tni_arm_, gemm_f32_##id##_4x8_i8mm)
 
 /* Activations as w4g has them, in groups of 16 and 64 too; the scalar kernels' own stay theirs. */
 #define GRID(op, group, bits, features, min_m, layout, name) \

@@ -129,4 +129,63 @@ static inline tni_grid_layout tni_arm_dot_grid(uint32_t bits) { return tni_grid_
     tni_arm_gemm(tni_arm_dot_grid(bits), true, TILES_##isa(bits, 128), row_block, superblocks, a, m0, m1, acc); \
   }
 
+/* Bit-serial formats (lut.h): activations of nine bits are two bytes, q = 2 h + l (TNI_CLT_HALVES), and so level * q =
+ * (2 level) * h + level * l. A panel has both: for each 16 k first twice the levels, then the levels. To tiles that is
+ * a group of 256 whose end is a product and a sum. */
+enum { TNI_ARM_HALVES_GROUP = 2 * TNI_LUT_GROUP };
+
+/* Levels of four outputs, 16 k; bytes: of their first plane's step, whose planes are 32 bytes apart. */
+__attribute__((always_inline)) static inline tni_arm_quads tni_arm_levels_lut(size_t planes, uint8_t zero,
+                                                                              const uint8_t *bytes) {
+  static const uint8_t first[16] = {0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6};
+  static const uint8_t low_bits[16] = {1, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8};
+  const uint8x16_t even = vld1q_u8(first), odd = vorrq_u8(even, vdupq_n_u8(1)), less = vdupq_n_u8(zero);
+  const uint8x16_t low = vld1q_u8(low_bits), high = vshlq_n_u8(low, 4);
+  uint8x16_t q0 = vdupq_n_u8(0), q1 = q0, q2 = q0, q3 = q0;
+#pragma GCC unroll 4
+  for (size_t p = 0; p < planes; p++) {
+    const uint8x8_t half = vld1_u8(bytes + 32 * p);
+    const uint8x16_t v = vcombine_u8(half, half), w = vdupq_n_u8((uint8_t)(2u << p));
+    const uint8x16_t a = vqtbl1q_u8(v, even), b = vqtbl1q_u8(v, odd);
+    q0 = vorrq_u8(q0, vandq_u8(vtstq_u8(a, low), w));
+    q1 = vorrq_u8(q1, vandq_u8(vtstq_u8(b, low), w));
+    q2 = vorrq_u8(q2, vandq_u8(vtstq_u8(a, high), w));
+    q3 = vorrq_u8(q3, vandq_u8(vtstq_u8(b, high), w));
+  }
+  return tni_arm_quads_less((tni_arm_quads){q0, q1, q2, q3}, less);
+}
+
+static inline tni_arm_quads tni_arm_twice(tni_arm_quads c) {
+  return (tni_arm_quads){vaddq_u8(c.q0, c.q0), vaddq_u8(c.q1, c.q1), vaddq_u8(c.q2, c.q2), vaddq_u8(c.q3, c.q3)};
+}
+
+#define TNI_ARM_GEMM_LUT(id, isa, pairs, planes, zero)                                                              \
+  __attribute__((noinline)) static void fill_##id##_##isa(const uint8_t *block, size_t first, size_t n,             \
+                                                          tni_arm_panel *p) {                                       \
+    uint8_t *out = p->w;                                                                                            \
+    block += first * (TNI_LUT_SCALE_BYTES + planes * TNI_LUT_PLANE_BYTES);                                          \
+    for (size_t g = 0; g < n; g++) {                                                                                \
+      for (size_t i = 0; i < TNI_CLT_ROWS; i += 4) vst1q_f32(&p->scale[g][i], tni_arm_scales(block + 2 * i));       \
+      block += TNI_LUT_SCALE_BYTES;                                                                                 \
+      for (size_t t = 0; t < TNI_LUT_QUADS / 4; t++, block += 32 * planes, out += 512)                              \
+        for (size_t i = 0; i < 4; i++) {                                                                            \
+          const tni_arm_quads c = tni_arm_levels_lut(planes, zero, block + 8 * i);                                  \
+          tni_arm_put(pairs, tni_arm_twice(c), i, out);                                                             \
+          tni_arm_put(pairs, c, i, out + 256);                                                                      \
+        }                                                                                                           \
+    }                                                                                                               \
+    p->groups = n;                                                                                                  \
+  }                                                                                                                 \
+  void tni_arm_gemm_f32_##id##_4x8_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,        \
+                                         size_t m0, size_t m1, float *acc) {                                        \
+    tni_arm_gemm_filled(fill_##id##_##isa, tiles256_##isa, TNI_ARM_HALVES_GROUP, row_block, superblocks, a, m0, m1, \
+                        acc);                                                                                       \
+  }
+#define TNI_ARM_GEMM_LUTS(isa, pairs)        \
+  TNI_ARM_GEMM_LUT(lut1p, isa, pairs, 1, 1)  \
+  TNI_ARM_GEMM_LUT(lut2p, isa, pairs, 2, 3)  \
+  TNI_ARM_GEMM_LUT(lut3p, isa, pairs, 3, 7)  \
+  TNI_ARM_GEMM_LUT(lut4p, isa, pairs, 4, 15) \
+  TNI_ARM_GEMM_LUT(luttp, isa, pairs, 2, 2)
+
 #endif

@@ -34,6 +34,16 @@ tni_clt_act_room tni_clt_act_room_of(uint32_t layout, size_t K_padded, size_t gr
       r.q_stride = 2 * K_padded + 64;
       r.z_stride = 0;
       break;
+    case TNI_CLT_HALVES:
+      r.q_stride = 2 * K_padded + 64;
+      r.z_stride = 0;
+      break;
+    case TNI_CLT_HALVES8:
+      r.rows = 8;
+      r.q_stride = 16 * K_padded + 64;
+      r.s_stride = 16 * groups;
+      r.z_stride = 0;
+      break;
     case TNI_CLT_SLABS:
       r.q_stride = K_padded;
       r.z_stride = 0;

@@ -46,7 +46,13 @@ enum {
   TNI_CLT_ROWS_SUM = 6,
   /* Slabs of 64 k, [K_padded / 64][M][64 codes], and scales [groups][M], so that many rows of few k lie side by side.
    * No words. */
-  TNI_CLT_SLABS = 7
+  TNI_CLT_SLABS = 7,
+  /* Row by row: codes q of nine bits as two bytes h = floor(q / 2) and l = q - 2 h. For each 16 k first all h, then all
+   * l. No words. */
+  TNI_CLT_HALVES = 8,
+  /* Tiles of 8 rows of the same, [K_padded / 8][2][8 rows][8 bytes] with the 16 k of each run as above; scales as
+   * TILES8 has them. No words. */
+  TNI_CLT_HALVES8 = 9
 };
 enum { TNI_CLT_SLAB_K = 64 };
 #define TNI_CLT_START 0x4b400000

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels of the bit-serial formats (plugins/common/formats/lut.h), as kernels.h has them. lut1, lut2, lut3, lut4, lutt read
- * plain bytes, lut1p .. luttp paired ones.
+ * Kernels of the bit-serial formats (plugins/common/formats/lut.h), as kernels.h has them. lut1, lut2, lut3, lut4, lutt
+ * read plain bytes, lut1p .. luttp paired ones.
  *
  * One row (layout TNI_CLT_TABLES): the prologue builds the tables of all quads, once for all products that share x;
  * GEMV looks them up. Several rows (layout TNI_CLT_Q16): the prologue leaves the codes, and GEMM multiplies them with
@@ -17,6 +17,10 @@
 #include "plugins/common/formats/formats.h"
 
 void tni_clt_quant_q9g128_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+
+/* Codes in two bytes, row by row and in tiles of 8 rows (TNI_CLT_HALVES, HALVES8). */
+void tni_clt_quant_q9g128h_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q9g128h_f32_8x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 
 #define TNI_CLT_DECLARE_LUT(id, isa)                                                                          \
   void tni_clt_gemv_f32_##id##_1x16_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
@@ -60,7 +64,8 @@ TNI_CLT_DECLARE_AVERAGES(lut4)
 TNI_CLT_DECLARE_AVERAGES(lutt)
 #undef TNI_CLT_DECLARE_AVERAGES
 
-/* What a prologue makes of each format: F(id, full, zero); a group's word is (full - zero) * sum(q) - full * sum(|q|). */
+/* What a prologue makes of each format: F(id, full, zero); a group's word is (full - zero) * sum(q) - full * sum(|q|).
+ */
 #define TNI_CLT_LUT_TABLES(F) F(lut1, 1, 1) F(lut2, 3, 3) F(lut3, 7, 7) F(lut4, 15, 15) F(lutt, 3, 2)
 
 /* The group of x at k, or a copy in tail[TNI_LUT_GROUP] with zeros where x ends. */
