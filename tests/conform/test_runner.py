@@ -2,17 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runner of `tenon conform` against a worker that does what plugins do to workers.
 
-test_runner.py TENON PLUGIN.so; the plugin is only looked at, never loaded.
+test_runner.py TENON PLUGIN.so TENON-CONFORM; the plugin is only looked at, never loaded.
 """
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree as ET
 
-TENON, PLUGIN = sys.argv[1:3]
+TENON, PLUGIN, CONFORM = sys.argv[1:4]
 
 WORKER = r'''#!%s
 import json, os, signal, sys, time
@@ -24,6 +25,9 @@ names = ["a/pass", "a/fail", "a/skip", "b/crash", "b/exit", "b/status", "b/hang"
 if sys.argv[1] == "list":
     if os.environ.get("DIES") and "--blind" not in sys.argv:
         os.kill(os.getpid(), signal.SIGILL)
+    if os.environ.get("TALKS") and "--blind" not in sys.argv:
+        for _ in range(int(os.environ["TALKS"])):
+            out.write(" " * (1 << 20))
     why = os.environ.get("WHY")
     cases = [{"name": n, "levels": 31 if n[0] == "a" else 2, "flags": 4 if n[0] == "a" else 0, "timeout_ms": 6000}
              for n in names]
@@ -126,6 +130,26 @@ class Runner(unittest.TestCase):
         self.assertEqual((first['name'], first['verdict']), ('life/list', 'fail'))
         self.assertIn('SIGILL', first['findings'][0])
 
+    def test_list_without_end(self):
+        """What a plugin makes of the listing is kept in pieces: 300 MiB cost the runner little."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        rc, r = self.report('--case', 'life/list', '--case', 'a/pass', env={'TALKS': '300'})
+        after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        self.assertLess(after, max(before, 128 << 10))
+        self.assertEqual([(c['name'], c['verdict']) for c in r['cases']], [('a/pass', 'pass')])
+
+    def test_bound_of_listing(self):
+        """The process of a case reads at most 64 MiB of what was listed, and nothing of a file above that."""
+        path = os.path.join(self.dir.name, 'listing')
+        for size, says in ((64 << 20, 'not valid JSON'), ((64 << 20) + 1, 'at most')):
+            with open(path, 'w') as f:
+                f.truncate(size)
+            p = subprocess.run(['sh', '-c', 'exec "$@" 3>/dev/null', 'sh', CONFORM, 'case', 'abi/manifest', '--listing',
+                                path, '--seed', '1', '--plugin', PLUGIN], capture_output=True, text=True, timeout=60)
+            self.assertEqual(p.returncode, 2)
+            self.assertIn('no listing: ', p.stderr)
+            self.assertIn(says, p.stderr)
+
     def test_not_loaded(self):
         p = self.run_kit('--case', 'a/pass', env={'UNLOADED': '1', 'WHY': 'entry: no board'})
         self.assertEqual(p.returncode, 5)
@@ -158,4 +182,4 @@ class Runner(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:])
