@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets allocations, mappings, threads and opens of commands fail, one at a time, and judges how each run ends.
 
-  check_oom.py BUILD [--points N | --all] [--seed N] [--only NAME]... [--log FILE]
+  check_oom.py BUILD [--points N | --all | --shard K/N] [--seed N] [--only NAME]... [--log FILE]
+
+--shard K/N: the K-th (0 to N - 1) of N pieces of all points; the first also does what is no point. All N are --all.
 
 Right is: the output of the run without a failure, or exit code 5 and a message that speaks of memory. A crash, a hang,
 another exit code, other output, or a block that nobody frees is a mistake. README.md says how.
@@ -159,13 +161,16 @@ def whole(c, rc, out, err):
     return "exit-0", out
 
 
-def run_points(rig, c, points, seed, log, mistakes):
+def run_points(rig, c, points, shard, seed, log, mistakes):
     """The fork mode: (points passed, points tried)."""
     rc, out, err, lines = rig.start(c, "count")
     end = read_points(lines)[-1]
     base = whole(c, rc, out, err)
-    stride = max(1, -(-end["n"] // (points // c.slow))) if points else c.slow
+    stride = 1 if shard else max(1, -(-end["n"] // (points // c.slow))) if points else c.slow
     extra = {"OOM_STRIDE": str(stride), "OOM_SEED": str(seed), "OOM_LIVE": end["live"], "OOM_COPY": "1" if c.write else "0"}
+    if shard:
+        first = [end["n"] * k // shard[1] for k in (shard[0], shard[0] + 1)]
+        extra |= {"OOM_AT": str(first[0] + 1), "OOM_TO": str(max(first[1], 1))}
     _, _, _, lines = rig.start(c, "fork", extra=extra)
     points = read_points(lines)
     tried = [p for p in points if p["end"] != "here"]
@@ -199,15 +204,16 @@ def run_again(rig, c, count, seed, mistakes):
     return count
 
 
-def run_limits(rig, c, mistakes):
-    """Address space of 20 to 200 MB in steps. Sanitizers reserve more than that."""
-    p = subprocess.run(c.argv, env=rig.env, capture_output=True, text=True, cwd=rig.tmp)
+def run_limits(rig, c, few, seed, mistakes):
+    """Address space of 20 to 200 MB in steps; few: every fourth, by the seed. Sanitizers reserve more than that."""
+    env = dict(rig.env, **c.env)
+    fresh = lambda: tempfile.mkdtemp(prefix="limit", dir=rig.tmp)  # what a command writes lies in its working folder
+    p = subprocess.run(c.argv, env=env, capture_output=True, text=True, cwd=fresh())
     base, n = whole(c, p.returncode, p.stdout, p.stderr), 0
-    for mb in range(20, 201, 12):
+    for mb in range(20, 201, 12)[seed % 4 if few else 0::4 if few else 1]:
         limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (mb << 20, mb << 20))
         try:
-            p = subprocess.run(c.argv, env=rig.env, capture_output=True, text=True, cwd=rig.tmp, preexec_fn=limit,
-                               timeout=60)
+            p = subprocess.run(c.argv, env=env, capture_output=True, text=True, cwd=fresh(), preexec_fn=limit, timeout=60)
             end = f"exit-{p.returncode}" if p.returncode >= 0 else f"signal-{-p.returncode}"
         except subprocess.TimeoutExpired:
             end = "hang"
@@ -228,6 +234,7 @@ def main():
     a.add_argument("--source", default=os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     a.add_argument("--points", type=int, default=300)
     a.add_argument("--all", action="store_true")
+    a.add_argument("--shard", type=lambda s: [int(n) for n in s.split("/")])
     a.add_argument("--seed", type=int, default=int(os.environ.get("TENON_OOM_SEED", datetime.date.today().toordinal())))
     a.add_argument("--only", action="append")
     a.add_argument("--log")
@@ -250,10 +257,13 @@ def main():
             mistakes, begun = [], datetime.datetime.now()
             n, tried, again = 0, [], 0
             if c.reruns != "only":
-                n, tried = run_points(rig, c, 0 if o.all else o.points, o.seed, log, mistakes)
-            if c.reruns:
+                n, tried = run_points(rig, c, 0 if o.all else o.points, o.shard, o.seed, log, mistakes)
+            if c.reruns and not (o.shard and o.shard[0]):
                 again = run_again(rig, c, RERUNS, o.seed, mistakes)
-            limits = run_limits(rig, c, mistakes) if c.name in ("run", "check", "chat") else 0
+            few = not (o.all or o.shard or c.name in ("run", "check", "chat"))
+            limits = 0
+            if c.reruns != "only" and not (o.shard and o.shard[0]):
+                limits = run_limits(rig, c, few, o.seed, mistakes)
             kinds = collections.Counter(p["kind"] for p in tried)
             same = sum(p["end"] == "exit-0" for p in tried)
             print(f"{c.name}: {len(tried)} of {n} points fail ({same} go on, {len(tried) - same} stop), {again} reruns, "
