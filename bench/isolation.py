@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `isolation: process` costs per token: the same model and plugin in the process and in one of its own, in turns.
 
-  bench/isolation.py BUILD [--plugin cpu-avx2-lut] [--model models/demo] [--tokens 256] [--rounds 9] [--cli NAME]
+  bench/isolation.py BUILD [--plugin cpu-avx2-lut] [--model models/demo] [--prefill 128] [--tokens 256] [--rounds 9] [--cli NAME]
 
-Medians, quartiles and the best of the microseconds per decoded token, and the difference. Needs nothing but Python; run it on a machine
-that does nothing else.
+Medians, quartiles and the best of the microseconds per token of a prompt and per decoded token, and the differences. --prefill: how
+many words the prompt has, some of which are more than one token; what was counted is printed. Needs nothing but Python; run it on a
+machine that does nothing else.
 """
 import argparse
 import json
@@ -22,7 +23,14 @@ def once(a, profile, cache):
            "--cache-dir", cache, "--threads", str(a.threads)]
     r = subprocess.run(cmd, capture_output=True, text=True, check=True)
     m = re.search(r"prefill: (\d+) tokens, ([0-9.]+) tokens/s; decode: (\d+) tokens, ([0-9.]+) tokens/s", r.stderr)
-    return float(m.group(4)), r.stdout
+    return {"prompt": int(m.group(1)), "prefill": float(m.group(2)), "decode": float(m.group(4))}, r.stdout
+
+
+def spread(speeds):
+    """Microseconds per token of speeds in tokens per second."""
+    us = [1e6 / s for s in speeds]
+    q = statistics.quantiles(us, n=4) if len(us) > 1 else [us[0]] * 3
+    return {"us_per_token": round(statistics.median(us), 1), "quartiles": [round(q[0], 1), round(q[2], 1)], "best": round(min(us), 1)}
 
 
 def main():
@@ -30,13 +38,14 @@ def main():
     p.add_argument("build")
     p.add_argument("--plugin", default="cpu-avx2-lut")
     p.add_argument("--model", default="models/demo")
-    p.add_argument("--prompt", default="In the beginning")
+    p.add_argument("--prefill", type=int, default=128)
     p.add_argument("--tokens", type=int, default=256)
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--cli", default="tenon")
     p.add_argument("--threads", type=int, default=0)
     p.add_argument("--cache", default=None)
     a = p.parse_args()
+    a.prompt = " ".join(("the", "beginning", "of", "all", "things")[i % 5] for i in range(a.prefill))
     with tempfile.TemporaryDirectory() as d:
         cache = a.cache or os.path.join(d, "cache")
         os.makedirs(cache, exist_ok=True)
@@ -45,20 +54,19 @@ def main():
             profiles[kind] = os.path.join(d, kind + ".yaml")
             with open(profiles[kind], "w") as f:
                 f.write(f"isolation: {kind}\nplugins: [{a.plugin}, host]\nrequire: [{a.plugin}]\n")
-        speeds, texts = {"none": [], "process": []}, set()
+        runs, texts = {"none": [], "process": []}, set()
         once(a, profiles["none"], cache)  # packs
         for _ in range(a.rounds):
             for kind, profile in profiles.items():
-                tps, text = once(a, profile, cache)
-                speeds[kind].append(tps)
+                run, text = once(a, profile, cache)
+                runs[kind].append(run)
                 texts.add(text)
-    us = {k: [1e6 / t for t in v] for k, v in speeds.items()}
-    out = {"model": a.model, "plugin": a.plugin, "rounds": a.rounds, "same_text": len(texts) == 1}
-    for k, v in us.items():
-        q = statistics.quantiles(v, n=4) if len(v) > 1 else [v[0]] * 3
-        out[k] = {"us_per_token": round(statistics.median(v), 1), "quartiles": [round(q[0], 1), round(q[2], 1)], "best": round(min(v), 1)}
-    out["price_us"] = round(out["process"]["us_per_token"] - out["none"]["us_per_token"], 1)
-    out["price_best_us"] = round(out["process"]["best"] - out["none"]["best"], 1)
+    out = {"model": a.model, "plugin": a.plugin, "rounds": a.rounds, "same_text": len(texts) == 1,
+           "prompt": runs["none"][0]["prompt"], "decoded": a.tokens}
+    for part in ("prefill", "decode"):
+        of = {kind: spread([r[part] for r in v]) for kind, v in runs.items()}
+        out[part] = of | {"price_us": round(of["process"]["us_per_token"] - of["none"]["us_per_token"], 1),
+                          "price_best_us": round(of["process"]["best"] - of["none"]["best"], 1)}
     print(json.dumps(out, indent=1))
 
 
