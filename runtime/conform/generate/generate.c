@@ -101,8 +101,7 @@ static void draw(const tni_cf *cf, const draws *d, uint32_t number, uint32_t n, 
   char name[32];
   snprintf(name, sizeof name, "generated/graphs/%u", number);
   tni_cf_rng r = tni_cf_rng_named(cf, name, n);
-  const tni_gen_form *first =
-      n < n_begun(d, number) ? &forms[d->taken[(n * CASES + number) % d->n_taken]].form : NULL;
+  const tni_gen_form *first = n < n_begun(d, number) ? &forms[d->taken[(n * CASES + number) % d->n_taken]].form : NULL;
   tni_gen_draw(g, d->weights, first, &r);
 }
 
@@ -221,7 +220,8 @@ void tni_cf_generated_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) 
                             .run = graphs_ask,
                             .arg = (const void *)(uintptr_t)i,
                             .timeout_ms = 60000 + l->subject->seconds * 1000});
-  }  add(ctx, &(tni_cf_case){.name = "generated/coverage",
+  }
+  add(ctx, &(tni_cf_case){.name = "generated/coverage",
                           .levels = TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI,
                           .run = all_coverage_ask,
                           .timeout_ms = 60000});

@@ -7,7 +7,7 @@
 
 #include "runtime/conform/observe/layer.h"
 
-enum { MOST_TASKS = 4096, NOTHING = UINT32_MAX };
+enum { MOST_TASKS = 4096 };
 
 typedef struct written { /* by a task, and what else writes the same slot */
   uint32_t task, next;
@@ -15,9 +15,9 @@ typedef struct written { /* by a task, and what else writes the same slot */
 
 typedef struct order {
   const tn_program_info *f;
-  size_t words;       /* of a row of `before` */
-  uint64_t *before;   /* [n_tasks] which tasks come before it */
-  uint32_t *head;     /* [n_slots] what writes it */
+  size_t words;     /* of a row of `before` */
+  uint64_t *before; /* [n_tasks] which tasks come before it */
+  uint32_t *head;   /* [n_slots] what writes it */
   written *writers;
   uint32_t n_writers;
 } order;
@@ -51,7 +51,7 @@ static void fill_before(order *o) {
 }
 
 static void fill_writers(order *o) {
-  for (uint32_t s = 0; s < o->f->n_slots; s++) o->head[s] = NOTHING;
+  for (uint32_t s = 0; s < o->f->n_slots; s++) o->head[s] = TN_NONE;
   for (uint32_t t = 0; t < o->f->n_tasks; t++)
     for (uint32_t u = 0; u < o->f->tasks[t]->n_uses; u++) {
       const tn_use *use = &o->f->tasks[t]->uses[u];
@@ -66,7 +66,7 @@ static void fill_writers(order *o) {
 static void look_at(layer *l, const order *o, uint32_t t) {
   for (uint32_t u = 0; u < o->f->tasks[t]->n_uses; u++) {
     const tn_use *use = &o->f->tasks[t]->uses[u];
-    for (uint32_t w = o->head[use->slot]; use->access & TN_READ && w != NOTHING; w = o->writers[w].next) {
+    for (uint32_t w = o->head[use->slot]; use->access & TN_READ && w != TN_NONE; w = o->writers[w].next) {
       const uint32_t by = o->writers[w].task;
       if (by == t || comes_before(o, by, t) || comes_before(o, t, by)) continue;
       tni_obs_wrong(l,
