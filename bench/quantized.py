@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `tenon quantize` costs: KL divergence, perplexity and first choices of its folders beside the model in f32.
 
-  bench/quantized.py TENON [--model DIR] [--texts FILE.json] [--only BITS:BLOCK[z],...] [--threads N] [--keep DIR]
+  bench/quantized.py TENON [--model DIR] [--texts FILE.json] [--only BITS:BLOCK[z]|FORMAT,...] [--threads N] [--keep DIR]
 
-Each width is quantized twice, by rounding (--round) and with calibration on the texts from the 40th on. Scored are the first
+Each width, or weight format of a plugin (lev4, w4g:32; profile default), is quantized twice, by rounding (--round) and with calibration on the texts from the 40th on. Scored are the first
 30 texts, each cut at 1,200 characters and 320 tokens, and the ten after them. Weights alone count: onnxruntime computes in
 f32 with the codes taken as floats. For widths that its MatMulNBits has, it also runs the folder as it is: the largest
 difference of logits is printed. Python with numpy, onnx, onnxruntime and tokenizers.
@@ -20,33 +20,57 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FIRST, OTHER, CALIBRATION, CHARS, TOKENS = 30, 40, 40, 1200, 320
 
 
+def unpack(x, rows, count, bits, np):
+    """Codes of rows, low bits first."""
+    b = np.unpackbits(x.reshape(rows, -1), axis=1, bitorder="little")[:, :count * bits].reshape(rows, count, bits)
+    return (b << np.arange(bits, dtype=np.uint32)).sum(-1)
+
+
+def uniform(t, at, np):
+    """[N, K] of a MatMulNBits, and the bytes it takes."""
+    bits, block, N, K = at["bits"], at["block_size"], at["N"], at["K"]
+    blocks = (K + block - 1) // block
+    zero = unpack(t[2], N, blocks, bits, np) if len(t) > 2 else np.full((N, blocks), 2 ** (bits - 1))
+    codes = unpack(t[0], N, blocks * block, bits, np).reshape(N, blocks, block)
+    w = (codes.astype(np.float32) - zero[..., None].astype(np.float32)) * t[1].reshape(N, blocks, 1)
+    return w.reshape(N, -1)[:, :K], t[0].size + 2 * t[1].size + (t[2].size if len(t) > 2 else 0)
+
+
+def levels(t, at, np):
+    """[N, K] of a MatMulLevels, and the bytes it takes."""
+    block, N, K = at["block_size"], at["N"], at["K"]
+    values, vec = t[2], t[2].shape[1]
+    codes = unpack(t[0], N, -(-K // vec), at["bits"], np)
+    scale = t[1].reshape(N, 1) * t[3][unpack(t[4], N, -(-K // block), 4, np)]
+    return values[codes].reshape(N, -1)[:, :K] * np.repeat(scale, block, 1)[:, :K], t[0].size + t[4].size + 2 * N
+
+
 def codes_as_floats(folder, onnx, np):
-    """The folder's model with MatMul of f32 in the place of MatMulNBits."""
+    """The folder's model with MatMul of f32 in the place of MatMulNBits and MatMulLevels, and bits per weight."""
     m = onnx.load(os.path.join(folder, "model.onnx"))
     init = {i.name: i for i in m.graph.initializer}
+    read = {"MatMulNBits": uniform, "MatMulLevels": levels}
+    stored = weights = 0
+    gone = set()
     for n in m.graph.node:
-        if n.op_type != "MatMulNBits":
+        if n.op_type not in read:
             continue
         at = {a.name: a.i for a in n.attribute}
-        bits, block, N, K = at["bits"], at["block_size"], at["N"], at["K"]
-        t = [onnx.numpy_helper.to_array(init[i]) for i in n.input[1:]]
-        blocks = (K + block - 1) // block
-
-        def unpack(x, count):
-            b = np.unpackbits(x.reshape(N, -1), axis=1, bitorder="little")[:, :count * bits].reshape(N, count, bits)
-            return (b << np.arange(bits, dtype=np.uint32)).sum(-1).astype(np.float32)
-
-        zero = unpack(t[2], blocks) if len(t) > 2 else np.full((N, blocks), 2 ** (bits - 1), np.float32)
-        w = (unpack(t[0], blocks * block).reshape(N, blocks, block) - zero[..., None]) * t[1].reshape(N, blocks, 1)
-        w = w.reshape(N, -1)[:, :K].T.astype(np.float32)
-        for i in n.input[1:]:
-            m.graph.initializer.remove(init[i])
-        m.graph.initializer.append(onnx.numpy_helper.from_array(np.ascontiguousarray(w), n.output[0] + "_w"))
+        w, size = read[n.op_type]([onnx.numpy_helper.to_array(init[i]) for i in n.input[1:]], at, np)
+        stored += size
+        weights += w.size
+        gone.update(n.input[1:])
+        m.graph.initializer.append(onnx.numpy_helper.from_array(np.ascontiguousarray(w.T.astype(np.float32)), n.output[0] + "_w"))
         x = n.input[0]
         del n.input[:], n.attribute[:]
         n.input.extend([x, n.output[0] + "_w"])
         n.op_type, n.domain = "MatMul", ""
-    return m.SerializeToString()
+    for i in gone:
+        m.graph.initializer.remove(init[i])
+    own = [o for o in m.opset_import if o.domain == "ai.tenon"]
+    for o in own:
+        m.opset_import.remove(o)
+    return m.SerializeToString(), 8 * stored / weights
 
 
 def open_session(model, threads, ort):
@@ -114,25 +138,28 @@ def main():
     bases = [[log_softmax(f32, ids, np) for ids in s] for s in sets]
     plain = [score(f32, s, b, np) for s, b in zip(sets, bases)]
     print(f"f32: perplexity {plain[0][1]:.3f} and {plain[1][1]:.3f}, {sum(map(len, sets[0]))} and {sum(map(len, sets[1]))} tokens\n")
-    print("| bits | block | bits per weight | how | KL | perplexity | same first choice | KL, other texts | perplexity, other "
-          "texts | onnxruntime's kernel, log probabilities |\n|" + "---|" * 10, flush=True)
+    print("| weights | bits per weight | how | KL | perplexity | same first choice | KL, other texts | perplexity, other "
+          "texts | onnxruntime's kernel, log probabilities |\n|" + "---|" * 9, flush=True)
     with tempfile.TemporaryDirectory() as tmp:
         tmp = a.keep or tmp
         text = os.path.join(tmp, "calibration.json")
         os.makedirs(tmp, exist_ok=True)
         json.dump(texts[CALIBRATION:], open(text, "w", encoding="utf-8"))
         for width in a.only.split(","):
-            bits, block = (int(x) for x in width.rstrip("z").split(":"))
-            zeros = ["--zeros"] if width.endswith("z") else []
+            if width[0].isdigit():
+                bits, block = width.rstrip("z").split(":")
+                asked = ["--bits", bits, "--block", block, *(["--zeros"] if width.endswith("z") else [])]
+            else:
+                asked = ["--weights", width]
             for how, more in (("rounding", ["--round"]), ("calibrated", ["--text", text])):
                 out = os.path.join(tmp, width.replace(":", "-") + "-" + how)
                 if not os.path.exists(out):
-                    subprocess.run([a.tenon, "quantize", a.model, "-o", out, "--bits", str(bits), "--block", str(block),
-                                    "--threads", str(a.threads), *zeros, *more], check=True, stdout=subprocess.DEVNULL)
-                s = open_session(codes_as_floats(out, onnx, np), a.threads, ort)
+                    subprocess.run([a.tenon, "quantize", a.model, "-o", out, "--threads", str(a.threads), *asked, *more],
+                                   check=True, stdout=subprocess.DEVNULL)
+                model, each = codes_as_floats(out, onnx, np)
+                s = open_session(model, a.threads, ort)
                 r = [score(s, q, b, np) for q, b in zip(sets, bases)]
-                each = bits + (16 + (bits if zeros else 0)) / block
-                print(f"| {bits} | {block}{', zero points' if zeros else ''} | {each:.3f} | {how} | {r[0][0]:.4f} | {r[0][1]:.3f} | "
+                print(f"| {width} | {each:.3f} | {how} | {r[0][0]:.4f} | {r[0][1]:.3f} | "
                       f"{100 * r[0][2]:.2f} % | {r[1][0]:.4f} | {r[1][1]:.3f} | "
                       f"{largest_difference(out, s, sets[0][0], a.threads, np, ort)} |", flush=True)
     return 0
