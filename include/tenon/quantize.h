@@ -23,7 +23,7 @@ typedef struct tn_quantize_opts {
   const char *model;        /* a folder or a .onnx file, as in tn_model_find */
   const char *model_file;   /* which file of `model`; NULL: the one that is meant without a name */
   const char *folder;       /* to be made; must not be there, or be empty. Work lies in FOLDER.partial until it is */
-  uint32_t bits;            /* 2, 3, 4 or 8 */
+  uint32_t bits;            /* 2, 3, 4 or 8; not read under a budget */
   uint32_t block;           /* weights along K that share a scale: 16, 32, 64 or 128 */
   uint32_t flags;           /* TN_QUANTIZE_* */
   uint32_t threads;         /* 0: as many as the process may use processors. The result does not depend on it */
@@ -39,13 +39,19 @@ typedef struct tn_quantize_opts {
    * they say. */
   const char *weights;
   tn_runtime *runtime; /* whose plugins state it, those of TN_RT_SCAN too; NULL without weights. Read only */
+  /* A budget: each product takes one of several formats, by what it alone loses on the texts. `weights` then names them,
+   * with "+" between them: "lev2+lev3+w4g:32"; "3:32" and "2:32z" are of bits, block and zero points. NULL: those of
+   * MatMulNBits. bits and block are not read, flags are 0. One of the two, or neither. */
+  double mean_bits;   /* of all products' weights: codes, scales and zero points; 0: no budget */
+  uint64_t max_bytes; /* of model.onnx and model.onnx_data together; 0: no budget */
 } tn_quantize_opts;
 
 /* Walks the model in f32 over the texts, layer by layer, each product with the inputs that the quantized ones before it
  * give, and writes FOLDER: model.onnx with MatMulNBits of com.microsoft, or MatMulLevels of ai.tenon where the format
  * has levels of a table (docs/operators-contrib.md), in the place of products with constant matrices, model.onnx_data, and what else the model's folder has for tokens and configuration. The folder appears
- * whole or not at all; a call that was killed goes on where it was. Equal options give equal bytes. TN_E_INVALID: an
- * option, with its name, or a weight that is not finite; TN_E_UNSUPPORTED: a weight format that does not say its grid;
+ * whole or not at all; a call that was killed goes on where it was. Equal options give equal bytes. A budget also
+ * leaves quantize.json: format, errors and losses of each product. TN_E_INVALID: an option, with its name, a budget
+ * below the least or above the most, which the message says, or a weight that is not finite; TN_E_UNSUPPORTED: a weight format that does not say its grid;
  * an input or node that the walk cannot run, with its name; TN_E_CANCELLED; TN_E_IO; else as tn_model_load. */
 TN_API TN_MUST_CHECK tn_status tn_quantize(const tn_quantize_opts *o, tn_error *err);
 

@@ -8,10 +8,12 @@
 
 #include <tenon/quantize.h>
 
+#include "runtime/cli/mixed/mixed.h"
 #include "runtime/cli/texts.h"
 
 typedef struct quantize_opts {
-  char *out, *text, *weights;
+  char *out, *text, *width, *weights;
+  double max_mb, mean; /* mean: bits with a point; 0: none */
   int bits, block, zeros, round, piece;
   long long max_tokens;
   char **texts;
@@ -40,6 +42,39 @@ static tn_status show_progress(void *user, const char *product, uint32_t done, u
   return TN_OK;
 }
 
+static bool is_mixed(const quantize_opts *q) { return q->mean > 0 || q->max_mb > 0; }
+
+static int show(const cli *c, const quantize_opts *q) {
+  if (c->format == FMT_JSON)
+    cli_print_json(q->weights ? json_pack("{s:s, s:s}", "folder", q->out, "weights", q->weights)
+                              : json_pack("{s:s, s:i, s:i}", "folder", q->out, "bits", q->bits, "block", q->block),
+                   JSON_INDENT(1));
+  else if (q->weights)
+    printf("%s: %s\n", q->out, q->weights);
+  else
+    printf("%s: %d bits in blocks of %d\n", q->out, q->bits, q->block);
+  return EXIT_DONE;
+}
+
+/* What quantize.json says. */
+static int show_mixed(cli *c, const quantize_opts *q) {
+  char *path = NULL, *text = NULL;
+  size_t n = 0;
+  tn_status st = asprintf(&path, "%s/quantize.json", q->out) < 0 ? TN_E_NO_MEMORY : cli_read(path, &text, &n, &c->err);
+  json_t *j = st == TN_OK ? json_loadb(text, n, 0, NULL) : NULL;
+  free(path);
+  free(text);
+  if (st != TN_OK) return cli_fail(c, st);
+  json_object_set_new(j, "folder", json_string(q->out));
+  if (c->format == FMT_JSON) {
+    cli_print_json(j, JSON_INDENT(1));
+    return EXIT_DONE;
+  }
+  cli_mixed_show(j, stdout);
+  json_decref(j);
+  return EXIT_DONE;
+}
+
 static int quantize_model(cli *c, quantize_opts *q) {
   char *text = NULL;
   size_t n = 0;
@@ -52,6 +87,8 @@ static int quantize_model(cli *c, quantize_opts *q) {
                               .folder = q->out,
                               .bits = (uint32_t)q->bits,
                               .block = (uint32_t)q->block,
+                              .mean_bits = q->mean,
+                              .max_bytes = (uint64_t)(q->max_mb * 1e6),
                               .flags = (q->zeros ? TN_QUANTIZE_ZEROS : 0) | (q->round ? TN_QUANTIZE_ROUND : 0),
                               .threads = (uint32_t)c->threads,
                               .texts = (const char *const *)q->texts,
@@ -66,24 +103,44 @@ static int quantize_model(cli *c, quantize_opts *q) {
   for (uint32_t i = 0; i < q->n_texts; i++) free(q->texts[i]);
   free(q->texts);
   if (st != TN_OK) return cli_fail(c, st);
-  if (c->format == FMT_JSON)
-    cli_print_json(q->weights ? json_pack("{s:s, s:s}", "folder", q->out, "weights", q->weights)
-                              : json_pack("{s:s, s:i, s:i}", "folder", q->out, "bits", q->bits, "block", q->block),
-                   JSON_INDENT(1));
-  else if (q->weights)
-    printf("%s: %s\n", q->out, q->weights);
+  return is_mixed(q) ? show_mixed(c, q) : show(c, q);
+}
+
+/* --bits: a whole number is of every code; one with a point is the mean. */
+static bool take_bits(quantize_opts *q) {
+  if (!q->width) return true;
+  char *end;
+  const double v = strtod(q->width, &end);
+  if (end == q->width || *end || !(v > 0 && v < 64)) return false;
+  if (strchr(q->width, '.'))
+    q->mean = v;
   else
-    printf("%s: %d bits in blocks of %d\n", q->out, q->bits, q->block);
-  return EXIT_DONE;
+    q->bits = (int)v;
+  return strchr(q->width, '.') || v == 2 || v == 3 || v == 4 || v == 8;
+}
+
+static int check_options(cli *c, quantize_opts *q) {
+  if (!q->out || !*q->out) return cli_usage(c, "-o DIR is needed");
+  if (!q->text == !q->round) return cli_usage(c, "--text FILE is needed, or --round without it");
+  if (!take_bits(q))
+    return cli_usage(c, "--bits %s: 2, 3, 4 or 8, or a mean with a point, as 3.5", q->width);
+  if (q->block & (q->block - 1)) return cli_usage(c, "--block %d: 16, 32, 64 or 128", q->block);
+  if (!is_mixed(q) && q->weights && (q->zeros || q->width || q->block))
+    return cli_usage(c, "--weights says bits, block and zeros too");
+  if (!is_mixed(q)) return 0;
+  if (q->max_mb > 0 && q->width) return cli_usage(c, "--bits and --max-mb: one of them");
+  if (q->round || q->zeros || q->block) return cli_usage(c, "a budget takes no --round, --zeros and --block");
+  return 0;
 }
 
 int cmd_quantize(int argc, const char **argv) {
   cli c = {.command = "quantize"};
-  quantize_opts q = {.piece = 512};
+  quantize_opts q = {.bits = 4, .piece = 512};
   const opt_row own[] = {
       {"output", 'o', OPT_TEXT, &q.out, "DIR", NULL, "the folder to make", NULL},
       {"text", 0, OPT_TEXT, &q.text, "FILE", NULL, "for calibration: a text, or a .json list of strings", NULL},
-      {"bits", 0, OPT_INT, &q.bits, "B", "2..8", "of a weight: 2, 3, 4 or 8", "4"},
+      {"bits", 0, OPT_TEXT, &q.width, "B", NULL, "of a weight: 2, 3, 4 or 8; with a point (3.5) the mean of all", "4"},
+      {"max-mb", 0, OPT_REAL, &q.max_mb, "M", ">0", "of the model's files: widths by what products lose", ""},
       {"block", 0, OPT_INT, &q.block, "N", "16..128", "weights that share a scale: 16, 32, 64 or 128", "32"},
       {"weights", 0, OPT_TEXT, &q.weights, "F", NULL, "a weight format by its name, in place of bits and block", NULL},
       {"zeros", 0, OPT_FLAG, &q.zeros, NULL, NULL, "a zero point for each block", NULL},
@@ -93,15 +150,8 @@ int cmd_quantize(int argc, const char **argv) {
       OPT_ROWS_END};
   int rc = cli_parse(&c, argc, argv,
                      &(cli_use){.usage = "MODEL -o DIR --text FILE [options]", .operand = "MODEL", .own = own});
-  if (!rc && (!q.out || !*q.out)) rc = cli_usage(&c, "-o DIR is needed");
-  if (!rc && !q.text == !q.round) rc = cli_usage(&c, "--text FILE is needed, or --round without it");
-  if (!q.weights && !q.bits) q.bits = 4;
-  if (!q.weights && !q.block) q.block = 32;
-  if (!rc && !q.weights && q.bits != 2 && q.bits != 3 && q.bits != 4 && q.bits != 8)
-    rc = cli_usage(&c, "--bits %d: 2, 3, 4 or 8", q.bits);
-  if (!rc && (q.block & (q.block - 1))) rc = cli_usage(&c, "--block %d: 16, 32, 64 or 128", q.block);
-  if (!rc && q.weights && (q.zeros || q.bits || q.block))
-    rc = cli_usage(&c, "--weights says bits, block and zeros too");
+  if (!rc) rc = check_options(&c, &q);
+  if (!rc && !q.block && !is_mixed(&q)) q.block = 32;
   if (!rc && q.weights) rc = cli_open(&c, TN_RT_SCAN);
   if (!rc) rc = quantize_model(&c, &q);
   cli_finish(&c);

@@ -3,7 +3,8 @@
  * Inside tn_quantize. It goes: options, folders and tokens (make.c); the model is walked over all sequences, from one
  * product to the next (walk.c); where a product is reached, it is brought to its format (format.c) and the result kept
  * in the work folder (solved.c); what was solved is written as a model (write.c, product.c). So whoever chooses formats
- * sets tni_qz_product.format before the walk, and nothing else.
+ * sets tni_qz_product.format before the walk, and nothing else. Under a budget that is mixed.c, by what each product
+ * alone loses (sense.c, loss.c).
  */
 #ifndef TENON_QUANTIZE_INTERNAL_H
 #define TENON_QUANTIZE_INTERNAL_H
@@ -49,6 +50,8 @@ typedef struct tni_qz {
   tni_pool_run run;
   tni_qz_format formats[TNI_QZ_FORMATS];
   uint32_t n_formats;
+  uint64_t limit; /* under a budget: of all products' bytes (mixed.c) */
+  char *notes;    /* under a budget: quantize.json */
   tni_qz_tokens *seqs;
   uint32_t n_seqs;
   uint64_t tokens;
@@ -67,7 +70,17 @@ int64_t tni_qz_block(const tni_qz_format *f, int64_t K);
 /* Codes, scales, zeros and indices of a matrix. */
 uint64_t tni_qz_bytes(const tni_qz_format *f, int64_t N, int64_t K);
 
+/* --- mixed.c --- */
+static inline bool tni_qz_is_mixed(const tn_quantize_opts *o) { return o->mean_bits > 0 || o->max_bytes; }
+/* The formats among which a budget chooses, and its limit. TN_E_INVALID: below the least or above the most. */
+TN_MUST_CHECK tn_status tni_qz_mix_begin(tni_qz *z);
+/* The format of each product, by what it loses; needs the work folder, texts and threads. */
+TN_MUST_CHECK tn_status tni_qz_mix(tni_qz *z);
+
 /* --- solved.c --- */
+/* W [N,K] in f32, stored either way. */
+TN_MUST_CHECK tn_status tni_qz_read_weight(const tni_qz *z, const tni_qz_product *p, float *w);
+
 /* What was solved, as it lies in WORK/NUMBER. */
 typedef struct tni_qz_solved {
   int64_t N, K, blocks, per_row;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +26,24 @@ static tn_status check_texts(const tni_qz *z) {
   return TN_OK;
 }
 
+static tn_status check_budget(const tni_qz *z) {
+  const tn_quantize_opts *o = &z->o;
+  if (o->mean_bits > 0 && o->max_bytes)
+    return tni_fail(z->err, TN_E_INVALID, "mean_bits", "mean_bits and max_bytes: one of them");
+  if (o->flags)
+    return tni_fail(z->err, TN_E_INVALID, "flags", "a budget takes no flags");
+  if (!o->n_texts || !o->texts)
+    return tni_fail(z->err, TN_E_INVALID, "texts", "texts are needed: they say which products may be narrow");
+  return TN_OK;
+}
+
 static tn_status check_options(const tni_qz *z) {
   const tn_quantize_opts *o = &z->o;
   if (!o->model || !o->folder || !*o->folder)
     return tni_fail(z->err, TN_E_INVALID, "tn_quantize_opts", "model and folder are needed");
   if (o->weights && !o->runtime)
     return tni_fail(z->err, TN_E_INVALID, "runtime", "a weight format by its name needs a runtime");
+  if (tni_qz_is_mixed(o)) return check_budget(z);
   if (o->weights) return check_texts(z);
   if (o->bits != 2 && o->bits != 3 && o->bits != 4 && o->bits != 8)
     return tni_fail(z->err, TN_E_INVALID, "bits", "bits are 2, 3, 4 or 8, not %u", o->bits);
@@ -119,8 +132,13 @@ static tn_status describe_job(tni_qz *z, char *out, size_t n) {
     snprintf(part, sizeof part, "%s %s", formats, f == TNI_QZ_FLOAT ? "float" : z->formats[f].name);
     tni_calib_text_hash(part, strlen(part), formats);
   }
-  snprintf(out, n, "model %s text %s formats %s round %d\n", hash, text, formats,
-           (z->o.flags & TN_QUANTIZE_ROUND) != 0);
+  for (uint32_t i = 0; tni_qz_is_mixed(&z->o) && i < z->n_formats; i++) {
+    char part[128 + TNI_CALIB_HEX];
+    snprintf(part, sizeof part, "%s %s", formats, z->formats[i].name);
+    tni_calib_text_hash(part, strlen(part), formats);
+  }
+  snprintf(out, n, "model %s text %s formats %s round %d limit %" PRIu64 "\n", hash, text, formats,
+           (z->o.flags & TN_QUANTIZE_ROUND) != 0, z->limit);
   return TN_OK;
 }
 
@@ -209,6 +227,13 @@ static tn_status copy_companion(void *ctx, const char *path, const char *name) {
   return st;
 }
 
+static tn_status write_notes(tni_qz *z, const char *stage) {
+  char *path = tni_file_in(stage, "quantize.json");
+  const tn_status st = path ? write_text(z, path, z->notes) : tni_fail_memory(z->err, z->path);
+  free(path);
+  return st;
+}
+
 static tn_status publish(tni_qz *z, const tni_folder *f) {
   char *stage = tni_file_in(z->work, "folder");
   if (!stage) return tni_fail_memory(z->err, z->path);
@@ -216,6 +241,7 @@ static tn_status publish(tni_qz *z, const tni_folder *f) {
   if (st == TN_OK && mkdir(stage, 0777) != 0 && errno != EEXIST)
     st = tni_fail(z->err, TN_E_IO, stage, "cannot make '%s': %s", stage, strerror(errno));
   if (st == TN_OK) st = tni_qz_write(z, stage);
+  if (st == TN_OK && z->notes) st = write_notes(z, stage);
   if (st == TN_OK) st = tni_folder_companions(f, copy_companion, &(staging){z, stage}, z->err);
   if (st == TN_OK && rename(stage, z->o.folder) != 0)
     st = tni_fail(z->err, TN_E_IO, z->o.folder, "cannot give the folder its name '%s': %s", z->o.folder,
@@ -227,9 +253,10 @@ static tn_status publish(tni_qz *z, const tni_folder *f) {
 
 /* --- the whole --- */
 
-/* One for all. */
+/* One for all, or what a budget chooses. */
 static tn_status choose_formats(tni_qz *z) {
   uint32_t f = 0;
+  if (tni_qz_is_mixed(&z->o)) return tni_qz_mix_begin(z);
   const tn_status st = z->o.weights
                            ? tni_qz_format_named(z, z->o.weights, &f)
                            : tni_qz_format_uniform(z, z->o.bits, z->o.block, z->o.flags & TN_QUANTIZE_ZEROS, &f);
@@ -267,7 +294,8 @@ static tn_status quantize(tni_qz *z, const tni_folder *f) {
   z->pool = tni_pool_create(z->o.threads);
   if (!z->pool) return tni_fail_memory(z->err, z->path);
   tni_pool_run_init(&z->run, z->pool, NULL);
-  st = round ? round_all(z) : tni_qz_walk(z);
+  if (tni_qz_is_mixed(&z->o)) st = tni_qz_mix(z);
+  if (st == TN_OK) st = round ? round_all(z) : tni_qz_walk(z);
   return st == TN_OK ? publish(z, f) : st;
 }
 
@@ -288,6 +316,7 @@ tn_status tn_quantize(const tn_quantize_opts *o, tn_error *err) {
   free(z.seqs);
   free(z.products);
   free(z.work);
+  free(z.notes);
   for (uint32_t i = 0; i < z.n_formats; i++) tni_quant_grid_finish(&z.formats[i].grid);
   tni_model_destroy(z.import);
   tni_folder_finish(&f);

@@ -129,8 +129,7 @@ static tn_status keep(tni_qz *z, uint32_t i, const tni_qz_solved *s) {
   return tni_fail(z->err, TN_E_IO, path, "cannot write '%s'", path);
 }
 
-/* [N,K] of a weight that is stored either way. */
-static tn_status read_weight(const tni_qz *z, const tni_qz_product *p, float *w) {
+tn_status tni_qz_read_weight(const tni_qz *z, const tni_qz_product *p, float *w) {
   const tni_tensor *t = tni_graph_value(z->import->graph, p->weight)->tensor;
   if (!p->kn) {
     tni_tensor_to_f32(t, 0, p->N * p->K, w);
@@ -157,7 +156,7 @@ tn_status tni_qz_solve(tni_qz *z, uint32_t i, float *h, tni_qz_solved *out) {
   if ((st = make_room(z, p, out))) return st;
   float *w = malloc(n * sizeof *w), *own = h ? NULL : calloc((size_t)(p->K * p->K), sizeof *own);
   if (!w || (!h && !own)) st = tni_fail_memory(z->err, p->name);
-  if (st == TN_OK) st = read_weight(z, p, w);
+  if (st == TN_OK) st = tni_qz_read_weight(z, p, w);
   const tni_quant_task task = {.N = p->N,
                                .K = p->K,
                                .w = w,

@@ -9,18 +9,8 @@
 #include <string.h>
 
 #include "runtime/ops/kernel/kernel.h"
-#include "runtime/quantize/internal.h"
+#include "runtime/quantize/walk.h"
 #include "runtime/shape/shape.h"
-
-typedef struct walk {
-  tni_qz *z;
-  tni_graph *g;
-  tn_id *last;        /* [n_values]: the last node that reads it */
-  bool *fixed;        /* [n_values]: made of constants alone */
-  tni_tensor **once;  /* [n_values]: what was made of constants, when it is read first */
-  tni_tensor **state; /* [n_seqs * n_values] */
-  float **weights;    /* [n_values]: of solved weights; void * of the stored type */
-} walk;
 
 static tn_status find_product(tni_qz *z, tn_id node, tni_qz_product *p, bool *is) {
   const tni_graph *g = z->import->graph;
@@ -59,14 +49,14 @@ tn_status tni_qz_find_products(tni_qz *z) {
              : tni_fail(z->err, TN_E_UNSUPPORTED, z->path, "'%s' has no product with a constant float matrix", z->path);
 }
 
-static void drop(tni_tensor **t) {
+void tni_qz_drop(tni_tensor **t) {
   if (*t) free((*t)->data);
   free(*t);
   *t = NULL;
 }
 
 /* A copy of its own of what an arena holds. */
-static tni_tensor *own(const tni_tensor *t) {
+tni_tensor *tni_qz_own(const tni_tensor *t) {
   tni_tensor *c = malloc(sizeof *c);
   if (!c) return NULL;
   *c = *t;
@@ -79,15 +69,15 @@ static tni_tensor *own(const tni_tensor *t) {
   return c;
 }
 
-static tn_status run_node(walk *w, tn_id node, const tni_tensor *const *in, tni_tensor *out, tni_arena *arena) {
+static tn_status run_node(tni_qz_walker *w, tn_id node, const tni_tensor *const *in, tni_tensor *out, tni_arena *arena) {
   const tni_node *n = tni_graph_node(w->g, node);
   return tni_ops_eval(&w->z->run.run, n, in, n->pub.n_in, out, n->pub.n_out, arena, w->z->err);
 }
 
-static tn_status operands(walk *w, tni_tensor **state, const tni_node *n, const tni_tensor **in);
+static tn_status operands(tni_qz_walker *w, tni_tensor **state, const tni_node *n, const tni_tensor **in);
 
 /* What was made of constants alone, made when it is asked for. */
-static tn_status made_once(walk *w, tn_id v, const tni_tensor **out) {
+static tn_status made_once(tni_qz_walker *w, tn_id v, const tni_tensor **out) {
   const tn_id node = tni_graph_value(w->g, v)->pub.producer;
   const tni_node *n = tni_graph_node(w->g, node);
   if (!w->once[v]) {
@@ -98,7 +88,7 @@ static tn_status made_once(walk *w, tn_id v, const tni_tensor **out) {
     tn_status st = n->pub.n_in > TN_FUSED_MAX_PARTS + 64 || n->pub.n_out > 16 ? TN_E_LIMIT : operands(w, NULL, n, in);
     if (st == TN_OK) st = run_node(w, node, in, made, arena);
     for (uint32_t i = 0; st == TN_OK && i < n->pub.n_out; i++)
-      if (n->pub.out[i] != TN_NONE && !(w->once[n->pub.out[i]] = own(&made[i])))
+      if (n->pub.out[i] != TN_NONE && !(w->once[n->pub.out[i]] = tni_qz_own(&made[i])))
         st = tni_fail_memory(w->z->err, n->pub.name);
     tni_arena_destroy(arena);
     if (st) return st;
@@ -107,7 +97,7 @@ static tn_status made_once(walk *w, tn_id v, const tni_tensor **out) {
   return TN_OK;
 }
 
-static tn_status operands(walk *w, tni_tensor **state, const tni_node *n, const tni_tensor **in) {
+static tn_status operands(tni_qz_walker *w, tni_tensor **state, const tni_node *n, const tni_tensor **in) {
   for (uint32_t i = 0; i < n->pub.n_in; i++) {
     const tn_id v = n->pub.in[i];
     in[i] = NULL;
@@ -128,7 +118,7 @@ static tn_status operands(walk *w, tni_tensor **state, const tni_node *n, const 
   return TN_OK;
 }
 
-static tn_status step(walk *w, tni_tensor **state, tn_id node) {
+static tn_status step(tni_qz_walker *w, tni_tensor **state, tn_id node) {
   const tni_node *n = tni_graph_node(w->g, node);
   enum { MOST = 256 };
   const tni_tensor *in[MOST];
@@ -140,11 +130,11 @@ static tn_status step(walk *w, tni_tensor **state, tn_id node) {
   if (st == TN_OK) st = run_node(w, node, in, out, arena);
   for (uint32_t i = 0; st == TN_OK && i < n->pub.n_out; i++) {
     const tn_id v = n->pub.out[i];
-    if (v != TN_NONE && w->last[v] != TN_NONE && !(state[v] = own(&out[i])))
+    if (v != TN_NONE && w->last[v] != TN_NONE && !(state[v] = tni_qz_own(&out[i])))
       st = tni_fail_memory(w->z->err, n->pub.name);
   }
   for (uint32_t i = 0; i < n->pub.n_in; i++)
-    if (n->pub.in[i] != TN_NONE && w->last[n->pub.in[i]] == node) drop(&state[n->pub.in[i]]);
+    if (n->pub.in[i] != TN_NONE && w->last[n->pub.in[i]] == node) tni_qz_drop(&state[n->pub.in[i]]);
   tni_arena_destroy(arena);
   return st;
 }
@@ -165,7 +155,7 @@ static tni_tensor *whole_numbers(uint32_t dtype, int64_t n, const int64_t *ids, 
       wide[i] = v;
   }
   t.data = wide;
-  tni_tensor *c = own(&t);
+  tni_tensor *c = tni_qz_own(&t);
   free(wide);
   return c;
 }
@@ -179,10 +169,10 @@ static tni_tensor *empty_past(const tni_graph *g, const tni_value *v) {
     count *= t.dims[i];
   }
   if (count) return NULL;
-  return own(&t);
+  return tni_qz_own(&t);
 }
 
-static tn_status give_input(walk *w, tni_tensor **state, const tni_qz_tokens *s, tn_id v) {
+static tn_status give_input(tni_qz_walker *w, tni_tensor **state, const tni_qz_tokens *s, tn_id v) {
   const tni_value *val = tni_graph_value(w->g, v);
   const char *name = val->pub.name;
   const uint32_t dtype = val->pub.dtype;
@@ -202,7 +192,7 @@ static tn_status give_input(walk *w, tni_tensor **state, const tni_qz_tokens *s,
 
 /* --- stops --- */
 
-static tn_status add_moments(walk *w, tni_tensor **state, const tni_qz_product *p, float *h) {
+tn_status tni_qz_add_moments(tni_qz_walker *w, tni_tensor **state, const tni_qz_product *p, float *h) {
   const tni_tensor *x = state[p->x];
   int64_t count = 1;
   for (uint32_t i = 0; x && i < x->rank; i++) count *= x->dims[i];
@@ -217,15 +207,13 @@ static tn_status add_moments(walk *w, tni_tensor **state, const tni_qz_product *
   return st;
 }
 
-/* The weight is what was solved, from here on. */
-static tn_status replace_weight(walk *w, const tni_qz_product *p, const tni_qz_solved *s) {
-  tni_value *val = tni_graph_value(w->g, p->weight);
-  tni_tensor t = *val->tensor;
+tn_status tni_qz_stored(tni_qz_walker *w, const tni_qz_product *p, const float *q, float **out) {
+  const tni_tensor *t = tni_graph_value(w->g, p->weight)->tensor;
   float *f = malloc((size_t)(p->N * p->K) * sizeof *f);
   if (!f) return tni_fail_memory(w->z->err, p->name);
   for (int64_t n = 0; n < p->N; n++)
-    for (int64_t k = 0; k < p->K; k++) f[p->kn ? k * p->N + n : n * p->K + k] = s->q[n * p->K + k];
-  if (t.dtype == TN_DT_F16) {
+    for (int64_t k = 0; k < p->K; k++) f[p->kn ? k * p->N + n : n * p->K + k] = q[n * p->K + k];
+  if (t->dtype == TN_DT_F16) {
     uint16_t *half = (uint16_t *)(void *)f;
     for (int64_t i = 0; i < p->N * p->K; i++) {
       float v;
@@ -233,15 +221,31 @@ static tn_status replace_weight(walk *w, const tni_qz_product *p, const tni_qz_s
       half[i] = tni_f32_to_f16(v);
     }
   }
-  free(w->weights[p->weight]);
-  w->weights[p->weight] = f;
-  val->tensor->data = f;
-  for (tn_id v = 0; v < w->g->n_values; v++) /* a Transpose of it */
-    if (w->once[v] && w->fixed[v]) drop(&w->once[v]);
+  *out = f;
   return TN_OK;
 }
 
-static tn_status stop_at(walk *w, uint32_t first) {
+void *tni_qz_swap(tni_qz_walker *w, const tni_qz_product *p, void *data) {
+  tni_tensor *t = tni_graph_value(w->g, p->weight)->tensor;
+  void *before = t->data;
+  t->data = data;
+  for (tn_id v = 0; v < w->g->n_values; v++) /* a Transpose of it */
+    if (w->once[v] && w->fixed[v]) tni_qz_drop(&w->once[v]);
+  return before;
+}
+
+/* The weight is what was solved, from here on. */
+static tn_status replace_weight(tni_qz_walker *w, const tni_qz_product *p, const tni_qz_solved *s) {
+  float *f;
+  const tn_status st = tni_qz_stored(w, p, s->q, &f);
+  if (st) return st;
+  (void)tni_qz_swap(w, p, f);
+  free(w->weights[p->weight]);
+  w->weights[p->weight] = f;
+  return TN_OK;
+}
+
+static tn_status stop_at(tni_qz_walker *w, uint32_t first) {
   tni_qz *z = w->z;
   const tni_qz_product *p = &z->products[first];
   const size_t bytes = (size_t)(p->K * p->K) * sizeof(float);
@@ -251,8 +255,8 @@ static tn_status stop_at(walk *w, uint32_t first) {
   for (uint32_t i = first; i < z->n_products; i++)
     all = all && (z->products[i].x != p->x || z->products[i].done || z->products[i].format == TNI_QZ_FLOAT ||
                   tni_qz_is_solved(z, i));
-  for (uint32_t s = 0; st == TN_OK && !all && s < z->n_seqs; s++)
-    st = add_moments(w, w->state + (size_t)s * w->g->n_values, p, sum);
+  for (uint32_t s = 0; st == TN_OK && !all && s < w->n_seqs; s++)
+    st = tni_qz_add_moments(w, w->state + (size_t)s * w->g->n_values, p, sum);
   for (uint32_t i = first; st == TN_OK && i < z->n_products; i++) {
     tni_qz_product *q = &z->products[i];
     tni_qz_solved solved;
@@ -271,7 +275,7 @@ static tn_status stop_at(walk *w, uint32_t first) {
 }
 
 /* Solved weights that no node after this one reads go. */
-static void drop_weights(walk *w, tn_id node) {
+static void drop_weights(tni_qz_walker *w, tn_id node) {
   for (tn_id v = 0; v < w->g->n_values; v++) {
     if (!w->weights[v] || w->last[v] == TN_NONE || w->last[v] > node) continue;
     bool read = false;
@@ -284,20 +288,24 @@ static void drop_weights(walk *w, tn_id node) {
   }
 }
 
-static tn_status run_segment(walk *w, tn_id from, tn_id to) {
-  for (uint32_t s = 0; s < w->z->n_seqs; s++) {
-    tni_tensor **state = w->state + (size_t)s * w->g->n_values;
-    for (tn_id i = from; i < to; i++) {
-      const tni_node *n = tni_graph_node(w->g, i);
-      if (n->dead || !n->pub.n_out || n->pub.out[0] == TN_NONE || w->fixed[n->pub.out[0]]) continue;
-      const tn_status st = step(w, state, i);
-      if (st) return st;
-    }
+tn_status tni_qz_run_nodes(tni_qz_walker *w, tni_tensor **state, tn_id from, tn_id to) {
+  for (tn_id i = from; i < to; i++) {
+    const tni_node *n = tni_graph_node(w->g, i);
+    if (n->dead || !n->pub.n_out || n->pub.out[0] == TN_NONE || w->fixed[n->pub.out[0]]) continue;
+    const tn_status st = step(w, state, i);
+    if (st) return st;
   }
   return TN_OK;
 }
 
-static void prepare(walk *w) {
+tn_status tni_qz_run_segment(tni_qz_walker *w, tn_id from, tn_id to) {
+  tn_status st = TN_OK;
+  for (uint32_t s = 0; st == TN_OK && s < w->n_seqs; s++)
+    st = tni_qz_run_nodes(w, w->state + (size_t)s * w->g->n_values, from, to);
+  return st;
+}
+
+static void prepare(tni_qz_walker *w) {
   for (tn_id v = 0; v < w->g->n_values; v++) {
     w->last[v] = TN_NONE;
     w->fixed[v] = false;
@@ -316,43 +324,48 @@ static void prepare(walk *w) {
   }
 }
 
-static tn_status walk_all(walk *w) {
-  tni_qz *z = w->z;
-  tn_status st = TN_OK;
-  tn_id at = 0;
-  for (uint32_t s = 0; st == TN_OK && s < z->n_seqs; s++)
-    for (uint32_t i = 0; st == TN_OK && i < w->g->n_inputs; i++)
-      st = give_input(w, w->state + (size_t)s * w->g->n_values, &z->seqs[s], w->g->inputs[i]);
-  for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++) {
-    if (z->products[i].done || z->products[i].format == TNI_QZ_FLOAT) continue;
-    st = run_segment(w, at, z->products[i].node);
-    at = z->products[i].node;
-    if (st == TN_OK) drop_weights(w, at ? at - 1 : 0);
-    if (st == TN_OK) st = stop_at(w, i);
-  }
+tn_status tni_qz_walk_begin(tni_qz_walker *w, tni_qz *z, uint32_t n_seqs) {
+  tni_graph *g = z->import->graph;
+  const size_t n = (size_t)g->n_values + 1;
+  *w = (tni_qz_walker){.z = z,
+                       .g = g,
+                       .n_seqs = n_seqs,
+                       .last = calloc(n, sizeof *w->last),
+                       .fixed = calloc(n, sizeof *w->fixed),
+                       .once = calloc(n, sizeof *w->once),
+                       .state = calloc(n * n_seqs, sizeof *w->state),
+                       .weights = calloc(n, sizeof *w->weights)};
+  tn_status st = w->last && w->fixed && w->once && w->state && w->weights ? TN_OK : tni_fail_memory(z->err, z->path);
+  if (st == TN_OK) prepare(w);
+  for (uint32_t s = 0; st == TN_OK && s < n_seqs; s++)
+    for (uint32_t i = 0; st == TN_OK && i < g->n_inputs; i++)
+      st = give_input(w, w->state + (size_t)s * g->n_values, &z->seqs[s], g->inputs[i]);
   return st;
 }
 
+void tni_qz_walk_end(tni_qz_walker *w) {
+  const size_t n = (size_t)w->g->n_values + 1;
+  for (size_t i = 0; w->state && i < n * w->n_seqs; i++) tni_qz_drop(&w->state[i]);
+  for (size_t i = 0; w->once && i < n; i++) tni_qz_drop(&w->once[i]);
+  for (size_t i = 0; w->weights && i < n; i++) free(w->weights[i]);
+  free(w->last);
+  free(w->fixed);
+  free(w->once);
+  free(w->state);
+  free(w->weights);
+}
+
 tn_status tni_qz_walk(tni_qz *z) {
-  tni_graph *g = z->import->graph;
-  const size_t n = (size_t)g->n_values + 1;
-  walk w = {.z = z,
-            .g = g,
-            .last = calloc(n, sizeof *w.last),
-            .fixed = calloc(n, sizeof *w.fixed),
-            .once = calloc(n, sizeof *w.once),
-            .state = calloc(n * z->n_seqs, sizeof *w.state),
-            .weights = calloc(n, sizeof *w.weights)};
-  tn_status st = w.last && w.fixed && w.once && w.state && w.weights ? TN_OK : tni_fail_memory(z->err, z->path);
-  if (st == TN_OK) prepare(&w);
-  if (st == TN_OK) st = walk_all(&w);
-  for (size_t i = 0; w.state && i < n * z->n_seqs; i++) drop(&w.state[i]);
-  for (size_t i = 0; w.once && i < n; i++) drop(&w.once[i]);
-  for (size_t i = 0; w.weights && i < n; i++) free(w.weights[i]);
-  free(w.last);
-  free(w.fixed);
-  free(w.once);
-  free(w.state);
-  free(w.weights);
+  tni_qz_walker w;
+  tn_id at = 0;
+  tn_status st = tni_qz_walk_begin(&w, z, z->n_seqs);
+  for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++) {
+    if (z->products[i].done || z->products[i].format == TNI_QZ_FLOAT) continue;
+    st = tni_qz_run_segment(&w, at, z->products[i].node);
+    at = z->products[i].node;
+    if (st == TN_OK) drop_weights(&w, at ? at - 1 : 0);
+    if (st == TN_OK) st = stop_at(&w, i);
+  }
+  tni_qz_walk_end(&w);
   return st;
 }

@@ -138,6 +138,84 @@ class Quantize(common.Case):
         self.fails(2, "--weights says bits", args=("quantize", DEMO, "-o", self.tmp / "no", "--round", "--weights", "lev4",
                                                    "--bits", "4"))
 
+    # --- widths by a budget
+
+    def mixed(self, out, *more):
+        return ["quantize", DEMO, "-o", out, "--text", self.text(2), "--piece", "128", "--max-tokens", "256", *more]
+
+    def products_of(self, folder):
+        """Bits, block and whether it has zero points of each MatMulNBits, by name."""
+        m = self.module("onnx").load(folder / "model.onnx", load_external_data=False)
+        at = {n.name: {a.name: a.i for a in n.attribute} for n in m.graph.node if n.op_type == "MatMulNBits"}
+        zeros = {n.name: len(n.input) > 3 for n in m.graph.node}
+        return {n: f"{a['bits']}:{a['block_size']}{'z' if zeros[n] else ''}" for n, a in at.items()}
+
+    def test_mixed(self):
+        one, two = self.tmp / "one", self.tmp / "two"
+        said = self.ok(*self.mixed(one, "--bits", "3.5", "--threads", "2"))
+        notes = json.loads((one / "quantize.json").read_text())
+        chosen = self.products_of(one)
+        self.assertEqual({p["name"]: p["format"] for p in notes["products"]}, chosen)
+        self.assertEqual(len(chosen), 43)
+        self.assertGreater(len(set(chosen.values())), 2)
+        self.assertEqual(notes["measured"], 43)
+        self.assertIn("measured: 43 of 43 products", said if isinstance(said, str) else said.stdout)
+        # bits are what was asked for, scales and zero points included
+        weights = bits = 0
+        for p in notes["products"]:
+            width, _, block = p["format"].rstrip("z").partition(":")
+            blocks = -(-p["K"] // int(block))
+            zeros = (blocks * int(width) + 7) // 8 * 8 if p["format"].endswith("z") else 0
+            bits += p["N"] * (p["K"] * int(width) + 16 * blocks + zeros)
+            weights += p["N"] * p["K"]
+        self.assertLessEqual(bits / weights, 3.5)
+        self.assertGreater(bits / weights, 3.49)
+        self.assertAlmostEqual(notes["bits"], bits / weights, 6)
+        # wider formats lose less, and the product that is measured loses something
+        for p in notes["products"]:
+            losses = dict(zip(notes["formats"], p["losses"]))
+            self.assertGreater(losses["2:32z"], losses["4:32"])
+            self.assertGreater(losses["4:32"], losses["8:32"])
+            self.assertGreater(losses["8:32"], 0)
+        # killed while it measures, and while it solves; other threads
+        command = [TENON, *map(str, self.mixed(two, "--bits", "3.5", "--threads", "1"))]
+        work = self.tmp / "two.partial"
+        for pattern in ("*.sense", "*.solved"):
+            p = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            end = time.time() + 300
+            while p.poll() is None and len(list(work.glob(pattern))) < 4 and time.time() < end:
+                time.sleep(0.01)
+            p.send_signal(signal.SIGKILL)
+            self.assertEqual(p.wait(), -signal.SIGKILL)
+            self.assertGreaterEqual(len(list(work.glob(pattern))), 4)
+        self.ok(*self.mixed(two, "--bits", "3.5", "--threads", "1"))
+        self.assertEqual(self.bytes_of(one), self.bytes_of(two))
+        # what runs are these weights: onnxruntime has no 3 bits, Tenon's devices agree with each other
+        ids = [self.ids(one, "-p", "Once upon a time there was", "-n", "4", "--temp", "0", "--profile", p)
+               for p in ("host", "cpu-avx2")]
+        self.assertEqual(ids[0], ids[1])
+
+    def test_max_mb(self):
+        out = self.tmp / "out"
+        self.ok(*self.mixed(out, "--max-mb", "7"))
+        size = sum((out / n).stat().st_size for n in ("model.onnx", "model.onnx_data"))
+        self.assertLessEqual(size, 7e6)
+        self.assertGreater(size, 6.8e6)
+
+    def test_budget_refusals(self):
+        for more, code, word in ((["--bits", "2.5"], 3, "the least is 2.5"), (["--bits", "9.5"], 3, "the most is 8.5"),
+                                 (["--max-mb", "2"], 3, "the least is"), (["--bits", "3.5x"], 2, "2, 3, 4 or 8"),
+                                 (["--bits", "nan"], 2, "2, 3, 4 or 8"), (["--bits", "-1.0"], 2, "2, 3, 4 or 8"),
+                                 (["--bits", "3.5", "--max-mb", "7"], 2, "one of them"),
+                                 (["--bits", "3.5", "--zeros"], 2, "takes no"), (["--bits", "3.5", "--block", "32"], 2, "takes no"),
+                                 (["--bits", "3.5", "--weights", "lev3+none"], 3, "'none'")):
+            out = self.tmp / "no"
+            r = self.tenon(*self.mixed(out, *more))
+            self.assertEqual(r.returncode, code, (more, r.stderr))
+            self.assertIn(word, r.stderr)
+            self.assertFalse(out.exists())
+            self.assertFalse((self.tmp / "no.partial").exists(), more)
+
     def test_refusals(self):
         there = self.tmp / "there"
         there.mkdir()

@@ -21,5 +21,6 @@ void test_on_grid(void);
 void test_threads(void);
 void test_odd_shapes(void);
 void test_refuses(void);
+void budget_tests(CU_pSuite s);
 
 #endif

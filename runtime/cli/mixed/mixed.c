@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/cli/mixed/mixed.h"
+
+static int whole(const json_t *j, const char *key) { return (int)json_integer_value(json_object_get(j, key)); }
+
+static double real(const json_t *j, const char *key) { return json_number_value(json_object_get(j, key)); }
+
+static const char *text(const json_t *j, const char *key) {
+  const char *s = json_string_value(json_object_get(j, key));
+  return s ? s : "";
+}
+
+static int count(const json_t *products, const json_t *format) {
+  int n = 0;
+  for (size_t i = 0; i < json_array_size(products); i++)
+    n += json_equal(json_object_get(json_array_get(products, i), "format"), format);
+  return n;
+}
+
+void cli_mixed_show(const json_t *j, FILE *f) {
+  const json_t *products = json_object_get(j, "products"), *formats = json_object_get(j, "formats");
+  fprintf(f, "%s: %.4f bits a weight, %s %.4g by the sum of its products\n", text(j, "folder"), real(j, "bits"),
+          text(j, "loss_is"), real(j, "loss"));
+  for (size_t i = 0; i < json_array_size(formats); i++) {
+    const json_t *format = json_array_get(formats, i);
+    const int n = count(products, format);
+    if (n) fprintf(f, "%4d products: %s\n", n, json_string_value(format));
+  }
+  fprintf(f, "measured: %d of %d products on %d tokens; errors of outputs rank them with correlation %.3f\n",
+          whole(j, "measured"), (int)json_array_size(products), whole(j, "tokens"), real(j, "rank_correlation"));
+}

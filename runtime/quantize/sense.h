@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What products lose by each format, measured in one walk of the float model.
+ */
+#ifndef TENON_QUANTIZE_SENSE_H
+#define TENON_QUANTIZE_SENSE_H
+
+#include "runtime/quantize/internal.h"
+
+enum { TNI_QZ_SENSE_FORMATS = 24 };
+
+typedef struct tni_qz_sense {
+  double error[TNI_QZ_SENSE_FORMATS]; /* tr(dW H dW^T) / tr(W H W^T), rounded, over rows taken evenly */
+  double loss; /* the model's, this product alone in format `reference`: mean KL divergence of logits; of other outputs
+                  the squared difference over the square. Where it was not measured, what the error says */
+  uint32_t measured; /* 1: loss was measured */
+} tni_qz_sense;
+
+typedef struct tni_qz_senses {
+  tni_qz_sense *of; /* [n_products] */
+  uint32_t n_measured;
+  double rank; /* correlation of ranks of measured losses and what errors of the other measured ones say of them */
+  int64_t tokens;
+  bool logits;
+} tni_qz_senses;
+
+/* Fills out; each product's is kept in the work folder. reference: a format of z. */
+TN_MUST_CHECK tn_status tni_qz_sense_all(tni_qz *z, uint32_t reference, tni_qz_senses *out);
+void tni_qz_senses_finish(tni_qz_senses *s);
+
+#endif
