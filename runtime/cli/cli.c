@@ -232,6 +232,7 @@ int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r) {
   else
     usual_opts(c, r);
   make_absolute(r);
+  if (!rc && tni_json_short()) rc = cli_fail(c, tni_fail_memory(&c->err, "folders of plugins and profiles"));
   return rc;
 }
 

@@ -4,6 +4,8 @@
  */
 #include <dirent.h>
 #include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 
 #include <tenon/bundle.h>
 
+#include "runtime/base/base.h"
 #include "runtime/cli/cli.h"
 
 typedef struct bundle_opts {
@@ -43,13 +46,14 @@ static bool find_plugins(const char *prefix, char *out, size_t n) {
   return found;
 }
 
-/* The machine of a program, or "". */
+/* The machine of a program, or "". Without stdio, whose buffers may find no memory; NULL: there is none to open it. */
 static const char *arch_of(const char *program) {
   Elf64_Ehdr h = {0};
-  FILE *f = fopen(program, "rb");
-  const bool read = f && fread(&h, sizeof h, 1, f) == 1 && memcmp(h.e_ident, ELFMAG, SELFMAG) == 0;
-  if (f) fclose(f);
-  return !read ? "" : h.e_machine == EM_X86_64 ? "x86-64" : h.e_machine == EM_AARCH64 ? "aarch64" : "";
+  const int fd = open(program, O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && tni_errno_status(errno, TN_OK) != TN_OK) return NULL;
+  const bool is_elf = fd >= 0 && read(fd, &h, sizeof h) == (ssize_t)sizeof h && memcmp(h.e_ident, ELFMAG, SELFMAG) == 0;
+  if (fd >= 0) close(fd);
+  return !is_elf ? "" : h.e_machine == EM_X86_64 ? "x86-64" : h.e_machine == EM_AARCH64 ? "aarch64" : "";
 }
 
 static bool same_arch(const char *a, const char *b) {
@@ -75,6 +79,7 @@ static int find_parts(cli *c, bundle_opts *b) {
     b->program[n] = '\0';
   }
   const char *arch = arch_of(b->program);
+  if (!arch) return cli_fail(c, tni_fail_memory(&c->err, b->program));
   if (!*arch) return cli_usage(c, "'%s' is no program for x86-64 or aarch64", b->program);
   if (b->arch && !same_arch(b->arch, arch))
     return cli_usage(c,
