@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #include "runtime/cli/generate.h"
-#include "runtime/cli/texts.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/texts/texts.h"
 
 enum { DEFAULT_PIECE = 512 };
 

@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 #include "runtime/cli/generate.h"
-#include "runtime/cli/texts.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/texts/texts.h"
 
 /* Logits that are computed at once at most: a window of a large vocabulary runs in parts. */
 enum { MOST_LOGITS = 1 << 26, FEWEST_ROWS = 64 };

@@ -8,8 +8,9 @@
 
 #include <tenon/quantize.h>
 
+#include "runtime/cli/cli.h"
 #include "runtime/cli/mixed/mixed.h"
-#include "runtime/cli/texts.h"
+#include "runtime/cli/texts/texts.h"
 
 typedef struct quantize_opts {
   char *out, *text, *width, *weights;

@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/cli/texts.h"
+#include "runtime/cli/texts/texts.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/base.h"
+#include "runtime/base/json.h"
+#include "runtime/cli/shell/shell.h"
+
 tn_status cli_texts_each(const char *path, const char *text, size_t n, cli_text_fn fn, void *user, tn_error *err) {
   const size_t m = strlen(path);
+  tni_error_begin(err);
   if (m < 5 || strcmp(path + m - 5, ".json") != 0) return fn(user, 0, 1, text, n);
   size_t i;
   json_error_t why;
   json_t *list = json_loadb(text, n, 0, &why), *s;
   tn_status st = TN_OK;
   if (!json_is_array(list))
-    st = list ? cli_error(err, TN_E_INVALID, path, "'%s' is not a JSON list of strings", path)
-              : cli_error(err, TN_E_INVALID, path, "'%s' is not a JSON list of strings: line %d: %s", path, why.line,
+    st = list ? tni_fail(err, TN_E_INVALID, path, "'%s' is not a JSON list of strings", path)
+              : tni_fail(err, TN_E_INVALID, path, "'%s' is not a JSON list of strings: line %d: %s", path, why.line,
                           why.text);
   json_array_foreach(list, i, s) {
     if (st == TN_OK && !json_is_string(s))
-      st = cli_error(err, TN_E_INVALID, path, "'%s': element %zu is not a string", path, i);
-    if (st == TN_OK && cli_interrupted()) st = cli_error(err, TN_E_CANCELLED, NULL, "cancelled");
+      st = tni_fail(err, TN_E_INVALID, path, "'%s': element %zu is not a string", path, i);
+    if (st == TN_OK && cli_interrupted()) st = tni_fail(err, TN_E_CANCELLED, NULL, "cancelled");
     if (st != TN_OK) break;
     st = fn(user, i, json_array_size(list), json_string_value(s), json_string_length(s));
   }

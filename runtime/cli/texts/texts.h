@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Texts from a file: one text, or a .json list of strings (eval, calibrate).
+ * The door of runtime/cli/texts: texts from a file: one text, or a .json list of strings (eval, calibrate, quantize).
  */
 #ifndef TENON_CLI_TEXTS_H
 #define TENON_CLI_TEXTS_H
 
-#include "runtime/cli/cli.h"
+#include <tenon/tenon.h>
 
 /* One text: index of count, n bytes. A status other than TN_OK stops. */
 typedef tn_status (*cli_text_fn)(void *user, size_t index, size_t count, const char *text, size_t n);
