@@ -43,8 +43,8 @@ static void add_entry(char *line, json_t *e) {
   if (dtype)
     snprintf(text, sizeof text, "rounded from %s", short_dtype(dtype));
   else
-    snprintf(text, sizeof text, "rounded again from %lld bits in blocks of %lld",
-             (long long)json_integer_value(json_object_get(source, "bits")),
+    snprintf(text, sizeof text, "rounded again from %.4g bits in blocks of %lld",
+             json_number_value(json_object_get(source, "bits")),
              (long long)json_integer_value(json_object_get(source, "group")));
   add_text(line, text);
   snprintf(text, sizeof text, " (rms %.2g)", json_number_value(json_object_get(e, "rms")));
