@@ -14,7 +14,7 @@
 
 #include "runtime/plugin/load/registry.h"
 
-enum { GUARD = 256, MAX_FORMATS = 64, MAX_GOLDEN = 256, BOXES = 60, THREADS = 3 };
+enum { GUARD = 256, MAX_FORMATS = 160, MAX_GOLDEN = 256, BOXES = 60, THREADS = 3 };
 
 /* One format with params that it takes. */
 typedef struct subject {
@@ -431,8 +431,12 @@ static void add_format(const tni_plugin_info *p, const tn_format *f) {
   for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
     subject s = {.f = f, .host = p->host, .plugin = p->name, .n_params = tries[i].n};
     memcpy(s.params, tries[i].params, sizeof s.params);
-    if (n_subjects < MAX_FORMATS && f->size(f, 64, 256, s.params, s.n_params, &size) == TN_OK)
-      subjects[n_subjects++] = s;
+    if (f->size(f, 64, 256, s.params, s.n_params, &size) != TN_OK) continue;
+    if (n_subjects == MAX_FORMATS) {
+      printf("more than %d formats with params\n", MAX_FORMATS);
+      exit(1);
+    }
+    subjects[n_subjects++] = s;
   }
   if (n_subjects == before) {
     printf("%s: '%s' takes no params that are tried here\n", p->name, f->name);
