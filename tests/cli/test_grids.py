@@ -17,7 +17,7 @@ ARCH = os.environ.get("TENON_ARCH")
 PLUGIN = "cpu-neon-lut" if ARCH else "cpu-avx2-lut"
 PROFILE = "cpu-neon" if ARCH else "cpu-avx2"
 # Formats for floats that hold a grid of the same bits, in groups of 128.
-PLAIN = {4: "w4g"} if ARCH else {4: "w4g", 8: "w8g", 2: "w2g"}
+PLAIN = {4: "w4g", 8: "w8g", 2: "w2g"}
 ISAS = ["neon", "dotprod", "i8mm"] if ARCH else ["auto"]
 
 
