@@ -141,7 +141,7 @@ static bool at_args(const char *order, int fd, const frame *f, uint8_t *p, size_
   if (strcmp(order, "event-on-control") == 0) say_log(fd, -1);
   if (strcmp(order, "descriptor") == 0) say_log(TNI_CHILD_CHANNEL, 0);
   if (strcmp(order, "run-number") == 0) start_misnumbering();
-  if (strcmp(order, "true") != 0) pause_ms(20); /* the host has seen it before the last call of all is answered */
+  if (strcmp(order, "true") != 0) pause_ms(150); /* the host has seen it before the last call of all is answered */
   return false;
 }
 
