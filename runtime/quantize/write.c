@@ -52,7 +52,7 @@ static tn_status restore_nodes(writer *w, Onnx__NodeProto **nodes, size_t n) {
 static tn_status note_read(writer *w, const Onnx__GraphProto *g);
 
 static tn_status note_name(writer *w, const char *name) {
-  return !name || tni_qz_names_add(&w->read, name, 0) ? TN_OK : tni_qz_no_memory(w);
+  return !name || tni_map_put_str(w->read, name, 0) ? TN_OK : tni_qz_no_memory(w);
 }
 
 static tn_status note_node(writer *w, const Onnx__NodeProto *n) {
@@ -74,7 +74,17 @@ static tn_status note_read(writer *w, const Onnx__GraphProto *g) {
   return st;
 }
 
-static bool is_read(const writer *w, const char *name) { return tni_qz_names_find(&w->read, name) != UINT32_MAX; }
+/* The same from an empty set. */
+static tn_status note_all(writer *w, const Onnx__GraphProto *g) {
+  tni_map_destroy(w->read);
+  w->read = tni_map_create();
+  return w->read ? note_read(w, g) : tni_qz_no_memory(w);
+}
+
+static bool is_read(const writer *w, const char *name) {
+  uint64_t any;
+  return tni_map_get_str(w->read, name, &any);
+}
 
 /* A Transpose of a weight that nobody reads any more: its weight is not noted. */
 static bool is_idle(const writer *w, const Onnx__NodeProto *n) {
@@ -83,28 +93,28 @@ static bool is_idle(const writer *w, const Onnx__NodeProto *n) {
 
 static tn_status drop_transposes(writer *w, Onnx__GraphProto *g) {
   size_t kept = 0;
-  tn_status st = note_read(w, g);
-  for (size_t i = 0; i < g->n_node; i++)
+  const tn_status st = note_all(w, g);
+  for (size_t i = 0; st == TN_OK && i < g->n_node; i++)
     if (!is_idle(w, g->node[i])) g->node[kept++] = g->node[i];
-  if (kept == g->n_node) return st;
+  if (st != TN_OK || kept == g->n_node) return st;
   g->n_node = kept;
-  tni_qz_names_finish(&w->read);
-  return st == TN_OK ? note_read(w, g) : st;
+  return note_all(w, g);
 }
 
 static tn_status replace_products(writer *w, Onnx__GraphProto *g) {
   const tni_qz *z = w->z;
   uint32_t found = 0, wanted = 0;
+  if (!(w->products = tni_map_create())) return tni_qz_no_memory(w);
   for (uint32_t i = 0; i < z->n_products; i++) {
     if (z->products[i].format == TNI_QZ_FLOAT) continue;
-    if (!tni_qz_names_add(&w->products, z->products[i].output, i)) return tni_qz_no_memory(w);
+    if (!tni_map_put_str(w->products, z->products[i].output, i)) return tni_qz_no_memory(w);
     wanted++;
   }
   for (size_t i = 0; i < g->n_node; i++) {
     Onnx__NodeProto *n = g->node[i];
-    const uint32_t p = n->n_output == 1 ? tni_qz_names_find(&w->products, n->output[0]) : UINT32_MAX;
-    if (p == UINT32_MAX) continue;
-    const tn_status st = tni_qz_write_product(w, n, p);
+    uint64_t p;
+    if (n->n_output != 1 || !tni_map_get_str(w->products, n->output[0], &p)) continue;
+    const tn_status st = tni_qz_write_product(w, n, (uint32_t)p);
     if (st) return st;
     found++;
   }
@@ -197,8 +207,8 @@ tn_status tni_qz_write(tni_qz *z, const char *stage) {
   const int why = w.data ? tni_close_written(w.data) : 0;
   if (why && st == TN_OK)
     st = tni_fail(z->err, tni_errno_status(why, TN_E_IO), path, "cannot write '%s': %s", path, strerror(why));
-  tni_qz_names_finish(&w.products);
-  tni_qz_names_finish(&w.read);
+  tni_map_destroy(w.products);
+  tni_map_destroy(w.read);
   tni_stripped_finish(&w.stripped);
   if (scratch) tni_arena_destroy(scratch);
   tni_model_destroy(w.source);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inside of writing: the message under way, its data file, and sets of names.
+ * Inside of writing: the message under way and its data file.
  */
 #ifndef TENON_QUANTIZE_WRITE_H
 #define TENON_QUANTIZE_WRITE_H
@@ -8,23 +8,12 @@
 #include <stdio.h>
 
 #include "onnx.pb-c.h"
+#include "runtime/base/base.h"
 #include "runtime/onnx/wire/wire.h"
 #include "runtime/quantize/internal.h"
 
 #define TNI_QZ_CONTRIB "com.microsoft"
 #define TNI_QZ_DATA_FILE "model.onnx_data"
-
-/* Names, each with a number; what it points to is not copied. */
-typedef struct tni_qz_names {
-  const char **name;
-  uint32_t *number;
-  size_t n, cap; /* cap: 0 or a power of two above n */
-} tni_qz_names;
-/* The first number that a name got stays. false: no memory. */
-bool tni_qz_names_add(tni_qz_names *s, const char *name, uint32_t number);
-/* UINT32_MAX: it is not there. */
-uint32_t tni_qz_names_find(const tni_qz_names *s, const char *name);
-void tni_qz_names_finish(tni_qz_names *s);
 
 typedef struct tni_qz_writer {
   tni_qz *z;
@@ -37,7 +26,7 @@ typedef struct tni_qz_writer {
   size_t n_initializers;
   FILE *data;
   uint64_t at;
-  tni_qz_names products, read;                         /* outputs of products; what is read once they are replaced */
+  tni_map *products, *read; /* by name: outputs of products, with their numbers; what is read once they are replaced */
   char *levels[TNI_QZ_FORMATS], *steps[TNI_QZ_FORMATS]; /* names of tables that were written */
   bool contrib, own;                                   /* which domains were written */
 } tni_qz_writer;
