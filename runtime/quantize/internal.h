@@ -78,6 +78,14 @@ TN_MUST_CHECK tn_status tni_qz_mix_begin(tni_qz *z);
 TN_MUST_CHECK tn_status tni_qz_mix(tni_qz *z);
 
 /* --- solved.c --- */
+typedef struct tni_qz_part {
+  void *p;
+  size_t n;
+} tni_qz_part;
+/* WORK/NUMBER and `end`: a file of product i. */
+void tni_qz_file_name(const tni_qz *z, uint32_t i, const char *end, char out[TNI_QZ_PATH]);
+/* Writes it from n parts under another name first, so that what is there is whole. */
+TN_MUST_CHECK tn_status tni_qz_keep(const tni_qz *z, uint32_t i, const char *end, const tni_qz_part *parts, uint32_t n);
 /* W [N,K] in f32, stored either way. */
 TN_MUST_CHECK tn_status tni_qz_read_weight(const tni_qz *z, const tni_qz_product *p, float *w);
 

@@ -30,27 +30,13 @@ typedef struct senser {
 
 /* --- kept in the work folder --- */
 
-static void file_name(const tni_qz *z, uint32_t i, const char *end, char out[TNI_QZ_PATH]) {
-  snprintf(out, TNI_QZ_PATH, "%s/%05u%s", z->work, i, end);
-}
-
 static bool read_kept(const tni_qz *z, uint32_t i, tni_qz_sense *s) {
   char path[TNI_QZ_PATH];
-  file_name(z, i, ".sense", path);
+  tni_qz_file_name(z, i, ".sense", path);
   FILE *f = fopen(path, "rb");
   const bool ok = f && fread(s, sizeof *s, 1, f) == 1;
   if (f) fclose(f);
   return ok;
-}
-
-static tn_status keep(const tni_qz *z, uint32_t i, const tni_qz_sense *s) {
-  char path[TNI_QZ_PATH], whole[TNI_QZ_PATH];
-  file_name(z, i, ".sense.tmp", path);
-  file_name(z, i, ".sense", whole);
-  FILE *f = fopen(path, "wb");
-  bool ok = f && fwrite(s, sizeof *s, 1, f) == 1;
-  if (f && tni_close_written(f) != 0) ok = false;
-  return ok && rename(path, whole) == 0 ? TN_OK : tni_fail(z->err, TN_E_IO, path, "cannot write '%s'", path);
 }
 
 /* --- one product --- */
@@ -146,7 +132,8 @@ static tn_status sense_one(senser *s, uint32_t i, const float *h) {
   if (st == TN_OK) st = try_formats(s, p, w, h, out);
   if (st == TN_OK && s->asked[i]) st = measure(s, p, w, h, &out->loss);
   free(w);
-  return st == TN_OK ? keep(z, i, out) : st;
+  const tni_qz_part whole = {out, sizeof *out};
+  return st == TN_OK ? tni_qz_keep(z, i, ".sense", &whole, 1) : st;
 }
 
 /* --- all --- */

@@ -45,13 +45,13 @@ static tn_status make_room(tni_qz *z, const tni_qz_product *p, tni_qz_solved *s)
   return tni_fail_memory(z->err, p->name);
 }
 
-static void file_name(const tni_qz *z, uint32_t i, const char *end, char out[TNI_QZ_PATH]) {
+void tni_qz_file_name(const tni_qz *z, uint32_t i, const char *end, char out[TNI_QZ_PATH]) {
   snprintf(out, TNI_QZ_PATH, "%s/%05u%s", z->work, i, end);
 }
 
 bool tni_qz_is_solved(const tni_qz *z, uint32_t i) {
   char path[TNI_QZ_PATH];
-  file_name(z, i, ".solved", path);
+  tni_qz_file_name(z, i, ".solved", path);
   return access(path, R_OK) == 0;
 }
 
@@ -67,20 +67,16 @@ static void fill_values(const tni_qz_format *f, tni_qz_solved *s) {
     }
 }
 
-typedef struct part {
-  void *p;
-  size_t n;
-} part;
 enum { PARTS = 5 };
 
 /* What a file holds after its head. */
-static void parts_of(const tni_qz_solved *s, part out[PARTS]) {
+static void parts_of(const tni_qz_solved *s, tni_qz_part out[PARTS]) {
   const size_t m = (size_t)(s->N * s->blocks);
-  out[0] = (part){s->codes, (size_t)(s->N * s->per_row)};
-  out[1] = (part){s->scales, m * sizeof(float)};
-  out[2] = (part){s->zeros, s->zeros ? m * sizeof(float) : 0};
-  out[3] = (part){s->steps, s->steps ? m : 0};
-  out[4] = (part){s->parents, s->parents ? (size_t)s->N * sizeof(float) : 0};
+  out[0] = (tni_qz_part){s->codes, (size_t)(s->N * s->per_row)};
+  out[1] = (tni_qz_part){s->scales, m * sizeof(float)};
+  out[2] = (tni_qz_part){s->zeros, s->zeros ? m * sizeof(float) : 0};
+  out[3] = (tni_qz_part){s->steps, s->steps ? m : 0};
+  out[4] = (tni_qz_part){s->parents, s->parents ? (size_t)s->N * sizeof(float) : 0};
 }
 
 static head head_of(const tni_qz *z, const tni_qz_product *p, const tni_qz_solved *s) {
@@ -95,12 +91,12 @@ tn_status tni_qz_solved_read(tni_qz *z, uint32_t i, tni_qz_solved *out, bool *fo
   char path[TNI_QZ_PATH];
   head there;
   *found = false;
-  file_name(z, i, ".solved", path);
+  tni_qz_file_name(z, i, ".solved", path);
   FILE *f = fopen(path, "rb");
   if (!f) return TN_OK;
   const tn_status st = make_room(z, p, out);
   if (st == TN_OK) {
-    part parts[PARTS];
+    tni_qz_part parts[PARTS];
     const head h = head_of(z, p, out);
     parts_of(out, parts);
     *found = fread(&there, sizeof there, 1, f) == 1 && memcmp(&h, &there, sizeof h) == 0;
@@ -114,19 +110,24 @@ tn_status tni_qz_solved_read(tni_qz *z, uint32_t i, tni_qz_solved *out, bool *fo
   return st;
 }
 
-static tn_status keep(tni_qz *z, uint32_t i, const tni_qz_solved *s) {
-  char path[TNI_QZ_PATH], whole[TNI_QZ_PATH];
-  const head h = head_of(z, &z->products[i], s);
-  part parts[PARTS];
-  parts_of(s, parts);
-  file_name(z, i, ".tmp", path);
-  file_name(z, i, ".solved", whole);
+tn_status tni_qz_keep(const tni_qz *z, uint32_t i, const char *end, const tni_qz_part *parts, uint32_t n) {
+  char path[TNI_QZ_PATH], whole[TNI_QZ_PATH], tmp[32];
+  snprintf(tmp, sizeof tmp, "%s.tmp", end);
+  tni_qz_file_name(z, i, tmp, path);
+  tni_qz_file_name(z, i, end, whole);
   FILE *f = fopen(path, "wb");
-  bool ok = f && fwrite(&h, sizeof h, 1, f) == 1;
-  for (int k = 0; ok && k < PARTS; k++) ok = !parts[k].n || fwrite(parts[k].p, parts[k].n, 1, f) == 1;
+  bool ok = f;
+  for (uint32_t k = 0; ok && k < n; k++) ok = !parts[k].n || fwrite(parts[k].p, parts[k].n, 1, f) == 1;
   if (f && tni_close_written(f) != 0) ok = false;
   if (ok && rename(path, whole) == 0) return TN_OK;
   return tni_fail(z->err, TN_E_IO, path, "cannot write '%s'", path);
+}
+
+static tn_status keep_solved(const tni_qz *z, uint32_t i, const tni_qz_solved *s) {
+  head h = head_of(z, &z->products[i], s);
+  tni_qz_part parts[1 + PARTS] = {{&h, sizeof h}};
+  parts_of(s, parts + 1);
+  return tni_qz_keep(z, i, ".solved", parts, 1 + PARTS);
 }
 
 tn_status tni_qz_read_weight(const tni_qz *z, const tni_qz_product *p, float *w) {
@@ -173,7 +174,7 @@ tn_status tni_qz_solve(tni_qz *z, uint32_t i, float *h, tni_qz_solved *out) {
                                  .q = out->q};
   if (st == TN_OK && (st = tni_quant_solve(&task, &codes, &z->run.run, z->err)))
     tni_error_prefix(z->err, "product '%s'", p->name);
-  if (st == TN_OK) st = keep(z, i, out);
+  if (st == TN_OK) st = keep_solved(z, i, out);
   if (st != TN_OK) tni_qz_solved_finish(out);
   free(w);
   free(own);
