@@ -196,3 +196,14 @@ char *tni_path_folder(const char *path) {
   *(slash == p ? slash + 1 : slash) = '\0';
   return p;
 }
+
+bool tni_stays_inside(const char *path) {
+  if (!*path || *path == '/') return false;
+  for (const char *p = path; *p;) {
+    size_t n = strcspn(p, "/");
+    if (n == 2 && p[0] == '.' && p[1] == '.') return false;
+    p += n;
+    p += strspn(p, "/");
+  }
+  return true;
+}

@@ -58,5 +58,7 @@ char *tni_file_in(const char *folder, const char *name);
 /* The folder of a regular file, or path itself where it is not one; without slashes at the end. malloc'd; NULL without
  * memory. */
 char *tni_path_folder(const char *path);
+/* The path of something below the folder that it is relative to: it is not absolute, and no part of it is "..". */
+bool tni_stays_inside(const char *path);
 
 #endif

@@ -25,10 +25,6 @@ static tn_status copy_one(tni_bd *b, char *from, const char *name, const char *r
   return st;
 }
 
-static bool stays_inside(const char *path) {
-  return *path && *path != '/' && strcmp(path, "..") != 0 && strncmp(path, "../", 3) != 0 && !strstr(path, "/../");
-}
-
 static tn_status copy_companion(void *ctx, const char *path, const char *name) {
   tni_bd *b = ctx;
   char *to = tni_bd_text(b, "model/%s", name);
@@ -43,7 +39,7 @@ static tn_status copy_graph(tni_bd *b, const tn_model *m, const char *folder) {
   for (uint32_t i = 1; st == TN_OK && i < m->import->n_files; i++) {
     const char *path = m->import->paths[i];
     const char *name = strncmp(path, folder, n) == 0 && path[n] == '/' ? path + n + 1 : path;
-    st = stays_inside(name)
+    st = tni_stays_inside(name)
              ? copy_one(b, tni_file_in(folder, name), name, "model")
              : tni_fail(b->err, TN_E_INVALID, path, "external data '%s' is not in the model's folder", path);
   }

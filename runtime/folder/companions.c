@@ -66,10 +66,6 @@ static tn_status give_templates(const visit *v) {
   return st;
 }
 
-static bool stays_inside(const char *path) {
-  return *path && *path != '/' && strcmp(path, "..") != 0 && strncmp(path, "../", 3) != 0 && !strstr(path, "/../");
-}
-
 /* The poolings of sentence-transformers: modules.json names folders with a config.json each. A file that says nothing
  * of that is none of ours. */
 static tn_status give_modules(const visit *v) {
@@ -81,7 +77,7 @@ static tn_status give_modules(const visit *v) {
   st = st == TN_E_NO_MEMORY ? tni_fail_memory(v->err, file) : TN_OK;
   json_array_foreach(list, i, m) {
     const char *path = json_string_value(json_object_get(m, "path"));
-    if (st != TN_OK || !path || !stays_inside(path)) continue;
+    if (st != TN_OK || !path || !tni_stays_inside(path)) continue;
     char *name = tni_file_in(path, "config.json");
     st = name ? give(v, name) : tni_fail_memory(v->err, file);
     free(name);

@@ -31,18 +31,6 @@ TN_PRINTF(3, 4) static tn_status refuse(const path_walk *w, tn_status st, const 
   return st;
 }
 
-/* Relative, and no component climbs. */
-static bool stays_inside(const char *path) {
-  if (!*path || *path == '/') return false;
-  for (const char *p = path; *p;) {
-    size_t n = strcspn(p, "/");
-    if (n == 2 && p[0] == '.' && p[1] == '.') return false;
-    p += n;
-    p += strspn(p, "/");
-  }
-  return true;
-}
-
 /* Puts the target of link `name` before the rest of the path. */
 static tn_status follow_path(path_walk *w, const char *name, const char *rest) {
   char target[MAX_LOCATION + 1];
@@ -50,7 +38,7 @@ static tn_status follow_path(path_walk *w, const char *name, const char *rest) {
   ssize_t n = readlinkat(w->at, name, target, MAX_LOCATION);
   if (n < 0) return refuse(w, tni_errno_status(errno, TN_E_IO), "%s", strerror(errno));
   target[n] = '\0';
-  if (!stays_inside(target)) return refuse(w, TN_E_INVALID, "a link leads out of the model's folder");
+  if (!tni_stays_inside(target)) return refuse(w, TN_E_INVALID, "a link leads out of the model's folder");
   size_t m = strlen(rest), total = (size_t)n + (m ? m + 1 : 0);
   if (total > MAX_LOCATION) return refuse(w, TN_E_INVALID, "the path is too long");
   if (m) {
@@ -104,7 +92,7 @@ static tn_status open_inside(tni_import *c, const char *location, int *out) {
   path_walk w = {.c = c, .location = location, .at = -1};
   if (!c->dir) return refuse(&w, TN_E_INVALID, "a model in memory has no folder");
   if (strlen(location) > MAX_LOCATION) return refuse(&w, TN_E_INVALID, "the path is too long");
-  if (!stays_inside(location))
+  if (!tni_stays_inside(location))
     return refuse(&w, TN_E_INVALID, "the path must be relative and stay in the model's folder");
   memcpy(w.rest, location, strlen(location) + 1);
   w.at = open(c->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
