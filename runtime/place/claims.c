@@ -374,3 +374,9 @@ const char *tni_why_name(uint32_t reason) {
                                       "no_stats", "float", "driver", "option", "too_big",   "cpu"};
   return reason < sizeof names / sizeof *names ? names[reason] : "unknown";
 }
+
+const void *tni_dev_extension(const tni_dev *d, const char *name, uint32_t version) {
+  tn_plugin *p = (tn_plugin *)(uintptr_t)d->plugin;
+  if (d->process || d->is_host || !TN_HAS(p, tn_plugin, get_extension) || !p->get_extension) return NULL;
+  return p->get_extension(p, name, version);
+}

@@ -25,6 +25,9 @@ typedef struct tni_dev {
   bool is_host;             /* the built-in device */
   bool process;             /* the plugin lives in one of its own (runtime/plugin/process) */
 } tni_dev;
+/* What the device's plugin answers to the name, or NULL. Neither the built-in device nor plugins in processes of their
+ * own are asked. */
+const void *tni_dev_extension(const tni_dev *d, const char *name, uint32_t version);
 
 typedef struct tni_claim {
   uint32_t verdict, reason; /* TN_YES ..., TN_WHY_* */

@@ -38,9 +38,7 @@ static void know_run(const tn_model *m, const tni_exec *x, int64_t length, known
 }
 
 static const tn_offline *offline_of(const tni_dev *d) {
-  tn_plugin *p = (tn_plugin *)(uintptr_t)d->plugin;
-  const bool asked = !d->process && !d->is_host && TN_HAS(p, tn_plugin, get_extension) && p->get_extension;
-  const tn_offline *o = asked ? p->get_extension(p, TN_OFFLINE, 1) : NULL;
+  const tn_offline *o = tni_dev_extension(d, TN_OFFLINE, 1);
   return o && TN_HAS(o, tn_offline, compile) && o->compile ? o : NULL;
 }
 

@@ -7,9 +7,7 @@
 #include "runtime/plugin/plugin.h"
 
 static const tn_power *power_of(const tni_dev *d) {
-  tn_plugin *p = (tn_plugin *)(uintptr_t)d->plugin;
-  const bool asked = !d->process && !d->is_host && TN_HAS(p, tn_plugin, get_extension) && p->get_extension;
-  const tn_power *e = asked ? p->get_extension(p, TN_POWER, 1) : NULL;
+  const tn_power *e = tni_dev_extension(d, TN_POWER, 1);
   return e && TN_HAS(e, tn_power, vote) && e->vote ? e : NULL;
 }
 
