@@ -19,6 +19,12 @@ static void *lend(walk *w, const void *p, size_t n) {
   return w->l ? tni_cf_loan_copy(w->l, p, n) : (void *)(uintptr_t)p;
 }
 
+/* lend() of a struct whose members are lent in turn: where it is only counted, `room` of n bytes takes what is set. */
+static void *lend_head(walk *w, const void *p, size_t size, void *room, size_t n) {
+  void *copy = lend(w, p, size);
+  return !copy || w->l ? copy : memcpy(room, p, n < size ? n : size);
+}
+
 static const char *lend_text(walk *w, const char *s) { return s ? lend(w, s, strlen(s) + 1) : NULL; }
 
 static const char *const *lend_texts(walk *w, const char *const *s, uint64_t n) {
@@ -31,10 +37,8 @@ static const char *const *lend_texts(walk *w, const char *const *s, uint64_t n) 
 }
 
 static const tn_attr *lend_attr(walk *w, const tn_attr *a) {
-  tn_attr *copy = lend(w, a, a ? a->h.size : 0);
-  tn_attr none;
+  tn_attr none, *copy = lend_head(w, a, a ? a->h.size : 0, &none, sizeof none);
   if (!copy) return NULL;
-  if (!w->l) copy = memcpy(&none, a, sizeof none < a->h.size ? sizeof none : a->h.size);
   if (TN_HAS(a, tn_attr, name)) copy->name = lend_text(w, a->name);
   if (a->n && a->type == TN_ATTR_STRING) copy->u.s = lend(w, a->u.s, (size_t)a->n + 1);
   if (a->n && a->type == TN_ATTR_INTS) copy->u.ints = lend(w, a->u.ints, (size_t)a->n * sizeof *a->u.ints);
@@ -44,9 +48,8 @@ static const tn_attr *lend_attr(walk *w, const tn_attr *a) {
 }
 
 static const tn_node *lend_node(walk *w, const tn_node *n) {
-  tn_node none, *copy = lend(w, n, n->h.size);
+  tn_node none, *copy = lend_head(w, n, n->h.size, &none, sizeof none);
   if (!copy) return n;
-  if (!w->l) copy = memcpy(&none, n, sizeof none < n->h.size ? sizeof none : n->h.size);
   copy->in = lend(w, n->in, n->n_in * sizeof *n->in);
   copy->out = lend(w, n->out, n->n_out * sizeof *n->out);
   copy->name = lend_text(w, n->name);
@@ -62,9 +65,8 @@ static const tn_node *lend_node(walk *w, const tn_node *n) {
 }
 
 static const tn_value *lend_value(walk *w, const tn_value *v) {
-  tn_value none, *copy = lend(w, v, v->h.size);
+  tn_value none, *copy = lend_head(w, v, v->h.size, &none, sizeof none);
   if (!copy) return v;
-  if (!w->l) copy = memcpy(&none, v, sizeof none < v->h.size ? sizeof none : v->h.size);
   copy->dims = lend(w, v->dims, v->rank * sizeof *v->dims);
   copy->uses = lend(w, v->uses, v->n_uses * sizeof *v->uses);
   copy->name = lend_text(w, v->name);
@@ -73,9 +75,8 @@ static const tn_value *lend_value(walk *w, const tn_value *v) {
 }
 
 static const tn_symbol *lend_symbol(walk *w, const tn_symbol *s) {
-  tn_symbol none, *copy = lend(w, s, s->h.size);
+  tn_symbol none, *copy = lend_head(w, s, s->h.size, &none, sizeof none);
   if (!copy) return s;
-  if (!w->l) copy = memcpy(&none, s, sizeof none < s->h.size ? sizeof none : s->h.size);
   copy->name = lend_text(w, s->name);
   return w->l ? copy : s;
 }
