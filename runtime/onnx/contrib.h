@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators of ONNX Runtime's domain com.microsoft, and MatMulLevels of ai.tenon, rewritten at import to operators of ai.onnx (and tenon.Attention
- * for sinks). Sources: ONNX Runtime's ContribOperators document, and for what it leaves open what its CPU kernels
- * compute.
+ * Operators of ONNX Runtime's domain com.microsoft, and MatMulLevels of ai.tenon, rewritten at import to operators of
+ * ai.onnx (and tenon.Attention for sinks). Sources: ONNX Runtime's ContribOperators document, and for what it leaves
+ * open what its CPU kernels compute.
  *
  * One function per operator, by family: contrib_simple.c (activations, products), contrib_norm.c, contrib_attention.c,
- * contrib_gqa.c, contrib_rotary.c, contrib_mask.c, contrib_nbits.c, contrib_quant.c, contrib_moe.c, contrib_fused.c, contrib_nchwc.c; contrib_attrs.c is what
- * attributes may say. docs/operators-contrib.md lists what each takes and refuses.
+ * contrib_gqa.c, contrib_rotary.c, contrib_mask.c, contrib_nbits.c, contrib_quant.c, contrib_moe.c, contrib_fused.c,
+ * contrib_nchwc.c; contrib_attrs.c is what attributes may say. docs/operators-contrib.md lists what each takes and refuses.
  */
 #ifndef TENON_ONNX_CONTRIB_H
 #define TENON_ONNX_CONTRIB_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Weights of 2 to 8 bits in blocks: MatMulNBits and MatMulLevels of ai.tenon become MatMul, GatherBlockQuantized
- * Gather, of a constant that lies quantized (runtime/graph/quantized.h). accuracy_level is advice to kernels that quantize activations; here each
- * plugin's format says what it does.
+ * Gather, of a constant that lies quantized (runtime/graph/quantized.h). accuracy_level is advice to kernels that
+ * quantize activations; here each plugin's format says what it does.
  */
 #include <inttypes.h>
 #include <math.h>
