@@ -44,6 +44,20 @@ TN_API TN_MUST_CHECK tn_status tn_chat_rewind(tn_chat *c, const int32_t *ids, si
 /* Tokens that c holds. */
 TN_API size_t tn_chat_length(const tn_chat *c);
 
+/* --- a conversation twice, and as a file (docs/chat.md) ---------------------------------------------------------- */
+
+/* *out: a conversation of its own that begins with the first n tokens of c (SIZE_MAX: all of them), whose caches are
+ * copied. Where they cannot be taken apart there (tn_session_truncate), or the model keeps none, the tokens run again with
+ * the next call. c is only read. TN_E_INVALID: c has fewer tokens. TN_E_UNSUPPORTED: an encoder-decoder. */
+TN_API TN_MUST_CHECK tn_status tn_chat_fork(tn_chat *c, size_t n, tn_chat **out, tn_error *err);
+/* Writes tokens and caches of c as one file; statuses of tn_session_save. TN_E_UNSUPPORTED: the model is an
+ * encoder-decoder, or its caches are not kept by sessions (tn_model_has_cache). */
+TN_API TN_MUST_CHECK tn_status tn_chat_save(tn_chat *c, const char *path, tn_error *err);
+/* c becomes the conversation of the file, and what it had is gone. What follows has the ids that it would have had
+ * without the file. TN_E_UNSUPPORTED, and the statuses of tn_session_load, after which c is as it was; empty where a device
+ * failed, and where the file is one that tn_session_save wrote for somebody else (TN_E_CORRUPT). */
+TN_API TN_MUST_CHECK tn_status tn_chat_load(tn_chat *c, const char *path, tn_error *err);
+
 #ifdef __cplusplus
 }
 #endif

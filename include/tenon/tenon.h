@@ -313,6 +313,19 @@ TN_API TN_MUST_CHECK tn_status tn_session_truncate(tn_session *s, int64_t n, tn_
 /* dst, a keeping session of the same model and batch, starts anew with the first n positions of src. TN_E_LIMIT as
  * above. */
 TN_API TN_MUST_CHECK tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err);
+/* Writes what s, which keeps its caches, has of its positions, and n_note bytes of the caller: one file with checksums,
+ * which replaces one at path as a whole or leaves it. It is for this model, with weights packed and caches kept as here,
+ * and for machines of this byte order. TN_E_UNSUPPORTED: a cache lies in a form that only its device reads.
+ * TN_E_IO with the system's reason. */
+TN_API TN_MUST_CHECK tn_status tn_session_save(tn_session *s, const char *path, const void *note, uint64_t n_note,
+                                               tn_error *err);
+/* s, a keeping session of the same batch, goes on where the one that was saved ended; results are equal bit for bit.
+ * note: the caller's bytes, n_note of them; tn_free it. TN_E_UNAVAILABLE, TN_E_IO: the file cannot be read.
+ * TN_E_CORRUPT: it is no such file, or not whole. TN_E_INVALID: it is of another model, of other packed weights or caches,
+ * or of another batch. TN_E_LIMIT: it has more positions than s holds. Nothing changes then. Another failure is a
+ * device's, and s has no positions. */
+TN_API TN_MUST_CHECK tn_status tn_session_load(tn_session *s, const char *path, void **note, uint64_t *n_note,
+                                               tn_error *err);
 
 /* What a TN_MODEL_CAPTURE session found: JSON with, per plugin task, the largest |device - reference| / bound. */
 TN_API TN_MUST_CHECK tn_status tn_session_capture_report(tn_session *s, char **json, tn_error *err);

@@ -96,14 +96,26 @@ void tni_feed_context(const tn_session *s, tni_fed *fed, const tn_tensor *const 
   }
 }
 
-bool tni_feed_has_zero(const tn_session *s, const tn_tensor *const *in) {
+static bool has_zero(const char *p, size_t n, size_t elem) {
   static const uint64_t zero;
+  for (size_t k = 0; k < n; k++)
+    if (memcmp(p + k * elem, &zero, elem) == 0) return true;
+  return false;
+}
+
+bool tni_feed_has_zero(const tn_session *s, const tn_tensor *const *in) {
   for (uint32_t i = 0; i < s->model->n_inputs; i++) {
     if (s->model->roles.kinds[i] != TNI_IN_CONTEXT || !in[i]) continue;
-    const size_t e = tni_feed_elem(in[i]), n = (size_t)(in[i]->dims[0] * in[i]->dims[1]);
-    for (size_t k = 0; k < n; k++)
-      if (memcmp((const char *)in[i]->data + k * e, &zero, e) == 0) return true;
+    if (has_zero(in[i]->data, (size_t)(in[i]->dims[0] * in[i]->dims[1]), tni_feed_elem(in[i]))) return true;
   }
+  return false;
+}
+
+bool tni_feed_has_gaps(const tn_session *s) {
+  const tni_keep *k = s->keep;
+  for (uint32_t i = 0; i < s->model->n_inputs; i++)
+    for (int64_t b = 0; s->model->roles.kinds[i] == TNI_IN_CONTEXT && b < k->batch; b++)
+      if (has_zero(fed_entry(&k->fed[i], b, 0), (size_t)k->length, tni_feed_elem(&k->fed[i].t))) return true;
   return false;
 }
 
@@ -256,14 +268,17 @@ tn_status tni_feed_take(const tn_session *s, tni_fed *fed, const tn_tensor *cons
   return st;
 }
 
-static tn_status share_given(tn_session *dst, const tn_session *src, uint32_t i, tn_error *err) {
-  tni_fed *to = &dst->keep->fed[i];
-  const tni_fed *from = &src->keep->fed[i];
-  if (!tni_feed_stays(src->model, i) || !from->given) return TN_OK;
-  const tn_status st = take_one(to, &from->t, from->t.rank, 0, 0, 0, err);
-  to->given = st == TN_OK;
-  dst->keep->exec = NULL; /* its dims may be others */
+tn_status tni_feed_give(tn_session *s, uint32_t i, const tn_tensor *t, tn_error *err) {
+  tni_fed *f = &s->keep->fed[i];
+  const tn_status st = take_one(f, t, t->rank, 0, 0, 0, err);
+  f->given = st == TN_OK;
+  s->keep->exec = NULL; /* its dims may be others */
   return st;
+}
+
+static tn_status share_given(tn_session *dst, const tn_session *src, uint32_t i, tn_error *err) {
+  const tni_fed *from = &src->keep->fed[i];
+  return tni_feed_stays(src->model, i) && from->given ? tni_feed_give(dst, i, &from->t, err) : TN_OK;
 }
 
 /* Entries of inputs over the whole context, and what was given for all steps. */

@@ -37,9 +37,13 @@ void tni_feed_context(const tn_session *s, tni_fed *fed, const tn_tensor *const 
                       int64_t count);
 /* Whether the step's entries of an input over the whole context hold a zero. */
 bool tni_feed_has_zero(const tn_session *s, const tn_tensor *const *in);
+/* The same of all entries that the session holds. */
+bool tni_feed_has_gaps(const tn_session *s);
 /* Zeros from the session's length on. */
 void tni_feed_clear(const tn_session *s);
 
+/* What input i, which has no axis of positions, is from now on. */
+TN_MUST_CHECK tn_status tni_feed_give(tn_session *s, uint32_t i, const tn_tensor *t, tn_error *err);
 /* dst's entries of inputs over the whole context begin with the first n of src's; both keep, with one batch. */
 TN_MUST_CHECK tn_status tni_feed_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err);
 

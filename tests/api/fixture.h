@@ -17,7 +17,8 @@
 enum { MOST_IO = 64 };
 
 typedef struct fixture {
-  const char *model_path, *lm_path, *embed_path, *classify_path, *image_path, *tensor_path, *out_path, *bundle_path;
+  const char *model_path, *lm_path, *embed_path, *classify_path, *image_path, *tensor_path, *out_path, *bundle_path,
+      *state_path;
   tn_runtime_opts runtime_opts;
   tn_model_opts model_opts;
   tn_lm_opts lm_opts;
@@ -66,6 +67,8 @@ typedef struct fixture {
     const char *name;
     size_t n;
     int64_t i64;
+    void *bytes;
+    uint64_t n_bytes;
   } out; /* untouched where a function fails */
 } fixture;
 

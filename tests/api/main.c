@@ -62,6 +62,7 @@ static void make_options(fixture *x, const char *folder) {
   x->tensor_path = in_folder(folder, "tensor.npy");
   x->out_path = in_folder(folder, "out.npy");
   x->bundle_path = folder;
+  x->state_path = in_folder(folder, "state");
   x->runtime_opts =
       (tn_runtime_opts){.h = {sizeof(tn_runtime_opts), 1, 0}, .profile = in_folder(folder, "host.yaml"), .threads = 1};
   x->model_opts = (tn_model_opts){.h = {sizeof(tn_model_opts), 1, 0}, .flags = TN_MODEL_DECODER, .max_seq = 64};
@@ -96,6 +97,7 @@ static void make_objects(fixture *x) {
   must(tn_session_create(x->model, &x->keeping2, &x->err), x, "keeping session");
   must(tn_session_keep(x->keeping, &x->keep_opts, &x->err), x, "caches");
   must(tn_session_keep(x->keeping2, &x->keep_opts, &x->err), x, "caches");
+  must(tn_session_save(x->keeping2, x->state_path, NULL, 0, &x->err), x, "saved caches");
   must(tn_lm_load(x->rt, x->lm_path, &x->lm_opts, &x->lm, &x->err), x, "lm");
   must(tn_chat_create(x->lm, &x->chat, &x->err), x, "chat");
   must(tn_embedder_load(x->rt, x->embed_path, &x->embed_opts, &x->embedder, &x->err), x, "embedder");

@@ -27,6 +27,9 @@ GOOD = {
     ("tn_session_step", "rows"): "1", ("tn_session_step", "s"): "x->keeping", ("tn_session_truncate", "s"): "x->keeping",
     ("tn_session_share", "dst"): "x->keeping", ("tn_session_share", "src"): "x->keeping2",
     ("tn_session_max_step", "s"): "x->keeping", ("tn_session_length", "s"): "x->keeping",
+    ("tn_session_save", "s"): "x->keeping", ("tn_session_load", "s"): "x->keeping", ("tn_session_save", "note"): "x->ids",
+    ("tn_session_save", "n_note"): "sizeof x->ids", ("tn_session_save", "path"): "x->out_path",
+    ("tn_session_load", "path"): "x->state_path",
     ("tn_session_truncate", "n"): "0", ("tn_session_share", "n"): "0", ("tn_model_report", "what"): "TN_REPORT_CHECK",
     ("tn_chat_score", "n"): "3", ("tn_generate_ids", "n"): "3", ("tn_lm_decode", "n"): "3",
     ("tn_generate", "n"): "4", ("tn_lm_encode", "n"): "4", ("tn_generate", "prompt"): '"Once"', ("tn_lm_encode", "text"): '"Once"',
@@ -51,7 +54,7 @@ BY_TYPE = {
     "tn_chat **": "&x->out.chat", "tn_embedder **": "&x->out.embedder", "tn_classifier **": "&x->out.classifier",
     "tn_tensor **": "&x->out.tensor", "tn_image **": "&x->out.image", "char **": "&x->out.text", "int32_t **": "&x->out.ids",
     "float **": "&x->out.floats", "const float **": "&x->out.row", "size_t *": "&x->out.n", "int64_t *": "&x->out.i64",
-    "const char **": "&x->out.name",
+    "const char **": "&x->out.name", "void **": "&x->out.bytes", "uint64_t *": "&x->out.n_bytes",
 }
 # The call as it should be need not succeed on the fixture, for this reason.
 NOT_OK = {

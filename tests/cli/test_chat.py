@@ -52,6 +52,20 @@ class Piped(Case):
         b = self.chat("/load %s" % saved, "And it came to pass").stdout.splitlines()
         self.assertEqual(a[-len(b):], b)
 
+    def test_a_kept_conversation_is_not_computed_again(self):
+        kept, state = self.tmp / "c.json", self.tmp / "c.json.state"
+        a = self.chat("In the beginning God created", f"/keep {kept}", "And it came to pass").stdout.splitlines()
+        r = self.chat(f"/load {kept}", "And it came to pass")
+        self.assertEqual(a[-len(r.stdout.splitlines()):], r.stdout.splitlines())
+        self.assertGreater(int(re.search(r", (\d+) kept", r.stderr)[1]), 5)
+        bad = bytearray(state.read_bytes())
+        bad[len(bad) // 2] ^= 1
+        state.write_bytes(bad)
+        r = self.chat(f"/load {kept}", "And it came to pass")
+        self.assertIn("computed again", r.stderr)
+        self.assertIn(", 0 kept", r.stderr)
+        self.assertEqual(a[-len(r.stdout.splitlines()):], r.stdout.splitlines())
+
     def test_commands(self):
         saved = self.tmp / "c.json"
         r = self.chat("/system Be short", "one \\", "two", '"""', "three", "four", '"""', "/undo", "/retry", f"/save {saved}", "/help")

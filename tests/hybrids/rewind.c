@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
+#include <unistd.h>
 
 enum { VOCAB = 96, TOKENS = 8, MAX_IO = 32 };
 
@@ -114,6 +115,20 @@ int main(int argc, char **argv) {
   must(tn_session_share(shared, s, 0, &err), "share nothing");
   go_on(shared, step(shared, prompt, PROMPT), got);
   expect(same(got, want), "after sharing nothing");
+
+  const int64_t last = tn_session_length(s);
+  char path[] = "/tmp/tenon-state-XXXXXX";
+  const int fd = mkstemp(path);
+  void *note = NULL;
+  uint64_t n_note = 0;
+  if (fd >= 0) close(fd);
+  must(tn_session_save(s, path, NULL, 0, &err), "save");
+  must(tn_session_load(shared, path, &note, &n_note, &err), "load");
+  expect(n_note == 0 && tn_session_length(shared) == last, "a state from a file");
+  expect(tn_session_truncate(shared, last - 1, &err) == TN_E_LIMIT, "a state from a file does not go back");
+  expect(step(shared, turn, TURN) == step(s, turn, TURN), "a state from a file goes on alike");
+  tn_free(note);
+  unlink(path);
 
   tn_session_destroy(fresh);
   tn_session_destroy(s);

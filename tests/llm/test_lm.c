@@ -11,72 +11,15 @@
 #include <tenon/lm.h>
 #include <unistd.h>
 
-static const char *data;
-static tn_runtime *rt;
-
-typedef struct sink {
-  int32_t ids[512];
-  size_t n, text_n, stop_after;
-  char text[8192];
-  tn_chat *cancel;
-} sink;
-
-static int take(void *user, int32_t id, const char *text, size_t n) {
-  sink *s = user;
-  if (s->n < 512) s->ids[s->n++] = id;
-  if (s->text_n + n < sizeof s->text) memcpy(s->text + s->text_n, text, n);
-  s->text_n += n;
-  s->text[s->text_n] = '\0';
-  if (s->cancel && s->n == 3) tn_chat_cancel(s->cancel);
-  return s->stop_after && s->n == s->stop_after;
-}
-
-static tn_lm *load_at(const char *path) {
-  tn_lm *lm = NULL;
-  tn_error err;
-  tn_error_init(&err);
-  if (tn_lm_load(rt, path, NULL, &lm, &err) != TN_OK) printf("\n  %s: %s: %s", path, err.where, err.message);
-  CU_ASSERT_PTR_NOT_NULL_FATAL(lm);
-  return lm;
-}
-
-static tn_lm *load(const char *name) {
-  char path[512];
-  snprintf(path, sizeof path, "%s/%s", data, name);
-  return load_at(path);
-}
-
-static tn_chat *talk(tn_lm *lm) {
-  tn_chat *c = NULL;
-  CU_ASSERT_EQUAL_FATAL(tn_chat_create(lm, &c, NULL), TN_OK);
-  return c;
-}
-
-static tn_gen_params greedy(uint32_t n) {
-  tn_gen_params p;
-  tn_gen_params_init(&p);
-  p.temperature = 0;
-  p.max_tokens = n;
-  return p;
-}
-
-static tn_gen_result say(tn_chat *c, const char *prompt, const tn_gen_params *p, sink *s) {
-  tn_gen_result r = {.h = {sizeof r, 1, 0}};
-  tn_error err;
-  tn_error_init(&err);
-  tn_status st = tn_generate(c, prompt, strlen(prompt), p, take, s, &r, &err);
-  if (st != TN_OK) printf("\n  %s: %s", err.where, err.message);
-  CU_ASSERT_EQUAL(st, TN_OK);
-  return r;
-}
+#include "tests/llm/lm_kit.h"
 
 /* The streamed text is what decoding gives, cut after the prompt. */
 static void test_stories(void) {
-  tn_lm *lm = load("lm/stories260k-onnx");
-  tn_chat *c = talk(lm);
-  sink *s = calloc(3, sizeof *s);
-  tn_gen_params p = greedy(200);
-  tn_gen_result r = say(c, "", &p, &s[0]);
+  tn_lm *lm = kit_load("lm/stories260k-onnx");
+  tn_chat *c = kit_talk(lm);
+  kit_sink *s = calloc(3, sizeof *s);
+  tn_gen_params p = kit_greedy(200);
+  tn_gen_result r = kit_say(c, "", &p, &s[0]);
   CU_ASSERT(r.new_tokens == 200 && r.prompt_tokens == 1 && r.reason == TN_STOP_LENGTH && s[0].n == 200);
   CU_ASSERT(strncmp(s[0].text, "Once upon a time, there was a little girl named Lily. She loved to", 66) == 0);
   char *all = NULL;
@@ -87,15 +30,15 @@ static void test_stories(void) {
   /* In two calls: the conversation goes on where it was. */
   tn_chat_reset(c);
   p.max_tokens = 77;
-  say(c, "", &p, &s[1]);
+  kit_say(c, "", &p, &s[1]);
   p.max_tokens = 123;
-  say(c, "", &p, &s[1]);
+  kit_say(c, "", &p, &s[1]);
   CU_ASSERT(s[1].n == 200 && memcmp(s[0].ids, s[1].ids, 200 * sizeof(int32_t)) == 0);
   CU_ASSERT_STRING_EQUAL(s[0].text, s[1].text);
   /* A prompt in the middle of a sentence: the first word keeps its space. */
   tn_chat_reset(c);
   p.max_tokens = 5;
-  r = say(c, "Once upon a time, there was a", &p, &s[2]);
+  r = kit_say(c, "Once upon a time, there was a", &p, &s[2]);
   CU_ASSERT(s[2].text[0] == ' ' && r.prompt_tokens > 5);
   tn_chat_destroy(c);
   tn_lm_destroy(lm);
@@ -110,7 +53,7 @@ static size_t ids_of(json_t *v, int32_t *out) {
 
 static void link_to(const char *folder, const char *name) {
   char from[600], to[600];
-  snprintf(from, sizeof from, "%s/lm/demo-lm/%s", data, name);
+  snprintf(from, sizeof from, "%s/lm/demo-lm/%s", kit_data, name);
   snprintf(to, sizeof to, "%s/%s", folder, name);
   CU_ASSERT_EQUAL(symlink(from, to), 0);
 }
@@ -126,8 +69,8 @@ static void test_demo(void) {
   CU_ASSERT_PTR_NOT_NULL_FATAL(f);
   fputs("{\"bos_token\":\"<|endoftext|>\",\"add_bos_token\":true}", f);
   fclose(f);
-  tn_lm *lm = load_at(folder);
-  snprintf(path, sizeof path, "%s/lm/demo-lm/golden.json", data);
+  tn_lm *lm = kit_load_at(folder);
+  snprintf(path, sizeof path, "%s/lm/demo-lm/golden.json", kit_data);
   json_t *g = json_load_file(path, 0, NULL), *v;
   size_t i;
   json_array_foreach(json_object_get(g, "cases"), i, v) {
@@ -137,12 +80,12 @@ static void test_demo(void) {
     CU_ASSERT_EQUAL_FATAL(tn_lm_encode(lm, prompt, strlen(prompt), 1, &ids, &got, NULL), TN_OK);
     CU_ASSERT(got == n && memcmp(ids, want, n * sizeof *ids) == 0);
     free(ids);
-    sink *s = calloc(1, sizeof *s);
+    kit_sink *s = calloc(1, sizeof *s);
     n = ids_of(json_object_get(v, "greedy_ids"), want);
-    tn_chat *c = talk(lm);
-    tn_gen_params p = greedy((uint32_t)n);
+    tn_chat *c = kit_talk(lm);
+    tn_gen_params p = kit_greedy((uint32_t)n);
     p.flags = TN_GEN_IGNORE_EOS;
-    say(c, prompt, &p, s);
+    kit_say(c, prompt, &p, s);
     CU_ASSERT(s->n == n && memcmp(s->ids, want, n * sizeof *want) == 0);
     CU_ASSERT_STRING_EQUAL(s->text, json_string_value(json_object_get(v, "text")));
     tn_chat_destroy(c);
@@ -190,7 +133,7 @@ static void test_wraps(void) {
     snprintf(text, sizeof text, "{\"bos_token\":\"<|endoftext|>\",\"eos_token\":\"<|endoftext|>\",%s}",
              table[i].config);
     write_in(folder, "tokenizer_config.json", text);
-    tn_lm *lm = load_at(folder);
+    tn_lm *lm = kit_load_at(folder);
     int32_t *ids = NULL;
     size_t n = 0;
     CU_ASSERT_EQUAL_FATAL(tn_lm_encode(lm, "In the", 6, 1, &ids, &n, NULL), TN_OK);
@@ -238,7 +181,7 @@ static void test_damaged(void) {
     tn_lm *lm = NULL;
     tn_error err;
     tn_error_init(&err);
-    CU_ASSERT_NOT_EQUAL(tn_lm_load(rt, folder, NULL, &lm, &err), TN_OK);
+    CU_ASSERT_NOT_EQUAL(tn_lm_load(kit_rt, folder, NULL, &lm, &err), TN_OK);
     CU_ASSERT_PTR_NULL(lm);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.where, cases[i].where));
     static const char *const names[] = {"model.onnx", "tokenizer.json", "config.json"};
@@ -263,16 +206,16 @@ static void test_exports(void) {
                                       "onnx/exports/phi3",  "onnx/exports/gemma", "lm/cappgpt-onnx",
                                       "lm/stories260k-onnx"};
   for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-    tn_lm *lm = load(names[k]);
-    tn_chat *c = talk(lm);
-    sink *s = calloc(1, sizeof *s);
+    tn_lm *lm = kit_load(names[k]);
+    tn_chat *c = kit_talk(lm);
+    kit_sink *s = calloc(1, sizeof *s);
     int32_t ids[32] = {3, 4, 5, 6};
     const float *l = NULL;
     size_t rows = 0, vocab = 0, wrong = 0;
-    tn_gen_params p = greedy(20);
+    tn_gen_params p = kit_greedy(20);
     p.flags = TN_GEN_IGNORE_EOS;
     tn_gen_result r = {.h = {sizeof r, 1, 0}};
-    CU_ASSERT_EQUAL(tn_generate_ids(c, ids, 4, &p, take, s, &r, NULL), TN_OK);
+    CU_ASSERT_EQUAL(tn_generate_ids(c, ids, 4, &p, kit_take, s, &r, NULL), TN_OK);
     CU_ASSERT_EQUAL_FATAL(s->n, 20);
     memcpy(ids + 4, s->ids, 20 * sizeof *ids);
     tn_chat_reset(c);
@@ -289,8 +232,8 @@ static void test_exports(void) {
 
 /* In two pieces, scores are those of one piece. */
 static void test_score(void) {
-  tn_lm *lm = load("lm/stories260k-onnx");
-  tn_chat *a = talk(lm), *b = talk(lm);
+  tn_lm *lm = kit_load("lm/stories260k-onnx");
+  tn_chat *a = kit_talk(lm), *b = kit_talk(lm);
   static const int32_t ids[11] = {1, 403, 407, 261, 378, 432, 383, 286, 261, 400, 428};
   const float *x = NULL, *y = NULL;
   size_t n, m, v;
@@ -308,39 +251,39 @@ static void test_score(void) {
 
 /* Too long, outside the vocabulary, bad parameters: refused before anything runs, and the conversation is as it was. */
 static void test_refused(void) {
-  tn_lm *lm = load("lm/stories260k-onnx");
-  tn_chat *c = talk(lm);
-  sink *s = calloc(2, sizeof *s);
+  tn_lm *lm = kit_load("lm/stories260k-onnx");
+  tn_chat *c = kit_talk(lm);
+  kit_sink *s = calloc(2, sizeof *s);
   int32_t *many = calloc(600, sizeof *many);
-  tn_gen_params p = greedy(10);
+  tn_gen_params p = kit_greedy(10);
   tn_gen_result r = {.h = {sizeof r, 1, 0}, .new_tokens = 99};
   tn_error err;
   for (int i = 0; i < 600; i++) many[i] = 400;
   CU_ASSERT_EQUAL(tn_lm_context(lm), 512);
   tn_error_init(&err);
-  CU_ASSERT_EQUAL(tn_generate_ids(c, many, 513, &p, take, s, &r, &err), TN_E_LIMIT);
+  CU_ASSERT_EQUAL(tn_generate_ids(c, many, 513, &p, kit_take, s, &r, &err), TN_E_LIMIT);
   CU_ASSERT(strstr(err.message, "513") && strstr(err.message, "512") && r.new_tokens == 99 && s->n == 0);
   many[2] = 512; /* each call says its own mistake, whatever an earlier one left */
-  CU_ASSERT_EQUAL(tn_generate_ids(c, many, 5, &p, take, s, &r, &err), TN_E_INVALID);
+  CU_ASSERT_EQUAL(tn_generate_ids(c, many, 5, &p, kit_take, s, &r, &err), TN_E_INVALID);
   CU_ASSERT_PTR_NOT_NULL(strstr(err.message, "id 512 at 2"));
   many[2] = -1;
-  CU_ASSERT_EQUAL(tn_generate_ids(c, many, 5, &p, take, s, &r, NULL), TN_E_INVALID);
-  CU_ASSERT_EQUAL(tn_generate(c, "\xff", 1, &p, take, s, &r, NULL), TN_E_INVALID);
+  CU_ASSERT_EQUAL(tn_generate_ids(c, many, 5, &p, kit_take, s, &r, NULL), TN_E_INVALID);
+  CU_ASSERT_EQUAL(tn_generate(c, "\xff", 1, &p, kit_take, s, &r, NULL), TN_E_INVALID);
   p.top_p = 2;
-  CU_ASSERT_EQUAL(tn_generate(c, "a", 1, &p, take, s, &r, NULL), TN_E_INVALID);
-  p = greedy(10);
+  CU_ASSERT_EQUAL(tn_generate(c, "a", 1, &p, kit_take, s, &r, NULL), TN_E_INVALID);
+  p = kit_greedy(10);
   p.h.size = 0;
-  CU_ASSERT_EQUAL(tn_generate(c, "a", 1, &p, take, s, &r, NULL), TN_E_INVALID);
-  p = greedy(10);
-  CU_ASSERT_EQUAL(tn_generate_ids(c, NULL, 0, &p, take, s, &r, NULL), TN_E_INVALID);
-  say(c, "", &p, &s[0]);
-  tn_chat *fresh = talk(lm);
-  say(fresh, "", &p, &s[1]);
+  CU_ASSERT_EQUAL(tn_generate(c, "a", 1, &p, kit_take, s, &r, NULL), TN_E_INVALID);
+  p = kit_greedy(10);
+  CU_ASSERT_EQUAL(tn_generate_ids(c, NULL, 0, &p, kit_take, s, &r, NULL), TN_E_INVALID);
+  kit_say(c, "", &p, &s[0]);
+  tn_chat *fresh = kit_talk(lm);
+  kit_say(fresh, "", &p, &s[1]);
   CU_ASSERT(s[0].n == 10 && memcmp(s[0].ids, s[1].ids, 40) == 0);
   /* The context fills up: generation ends there, the next prompt does not fit. */
   many[2] = 400;
   tn_chat_reset(c);
-  p = greedy(0);
+  p = kit_greedy(0);
   p.flags = TN_GEN_IGNORE_EOS;
   CU_ASSERT_EQUAL(tn_generate_ids(c, many, 500, &p, NULL, NULL, &r, NULL), TN_OK);
   CU_ASSERT(r.reason == TN_STOP_CONTEXT && r.new_tokens == 12);
@@ -353,28 +296,28 @@ static void test_refused(void) {
 }
 
 static void test_stops(void) {
-  tn_lm *lm = load("lm/stories260k-onnx");
-  tn_chat *c = talk(lm);
-  sink *s = calloc(4, sizeof *s);
-  tn_gen_params p = greedy(100);
+  tn_lm *lm = kit_load("lm/stories260k-onnx");
+  tn_chat *c = kit_talk(lm);
+  kit_sink *s = calloc(4, sizeof *s);
+  tn_gen_params p = kit_greedy(100);
   p.stop = (const char *const[]){"nowhere", "little girl"};
   p.n_stop = 2;
-  tn_gen_result r = say(c, "", &p, &s[0]);
+  tn_gen_result r = kit_say(c, "", &p, &s[0]);
   CU_ASSERT_EQUAL(r.reason, TN_STOP_STRING);
   CU_ASSERT_STRING_EQUAL(s[0].text, "Once upon a time, there was a ");
   tn_chat_reset(c);
-  p = greedy(100);
+  p = kit_greedy(100);
   s[1].stop_after = 7;
-  r = say(c, "", &p, &s[1]);
+  r = kit_say(c, "", &p, &s[1]);
   CU_ASSERT(r.reason == TN_STOP_CALLBACK && r.new_tokens == 7);
   /* Cancelled from within, as another thread would: the conversation stays usable. */
   tn_chat_reset(c);
   s[2].cancel = c;
-  CU_ASSERT_EQUAL(tn_generate(c, "", 0, &p, take, &s[2], &r, NULL), TN_E_CANCELLED);
+  CU_ASSERT_EQUAL(tn_generate(c, "", 0, &p, kit_take, &s[2], &r, NULL), TN_E_CANCELLED);
   CU_ASSERT_EQUAL(s[2].n, 3);
   tn_chat_reset(c);
-  p = greedy(20);
-  r = say(c, "", &p, &s[3]);
+  p = kit_greedy(20);
+  r = kit_say(c, "", &p, &s[3]);
   CU_ASSERT_EQUAL(s[3].n, 20);
   tn_chat_destroy(c);
   tn_lm_destroy(lm);
@@ -382,10 +325,10 @@ static void test_stops(void) {
 }
 
 static void test_sampling(void) {
-  tn_lm *lm = load("lm/stories260k-onnx");
-  sink *s = calloc(3, sizeof *s);
+  tn_lm *lm = kit_load("lm/stories260k-onnx");
+  kit_sink *s = calloc(3, sizeof *s);
   for (int k = 0; k < 3; k++) {
-    tn_chat *c = talk(lm);
+    tn_chat *c = kit_talk(lm);
     tn_gen_params p;
     tn_lm_gen_defaults(lm, &p);
     CU_ASSERT(p.temperature == 1 && p.top_p == 1 && p.repeat_penalty == 1);
@@ -393,7 +336,7 @@ static void test_sampling(void) {
     p.top_k = 40;
     p.repeat_penalty = 1.1f;
     p.seed = k < 2 ? 5 : 6;
-    say(c, "", &p, &s[k]);
+    kit_say(c, "", &p, &s[k]);
     tn_chat_destroy(c);
   }
   CU_ASSERT_STRING_EQUAL(s[0].text, s[1].text);
@@ -404,9 +347,9 @@ static void test_sampling(void) {
 
 /* A folder without tokenizer.json: ids work, text names the file. */
 static void test_ids_only(void) {
-  tn_lm *lm = load("lm/cappgpt-onnx");
-  tn_chat *c = talk(lm);
-  tn_gen_params p = greedy(3);
+  tn_lm *lm = kit_load("lm/cappgpt-onnx");
+  tn_chat *c = kit_talk(lm);
+  tn_gen_params p = kit_greedy(3);
   tn_gen_result r = {.h = {sizeof r, 1, 0}};
   tn_error err;
   tn_error_init(&err);
@@ -421,23 +364,23 @@ static void test_ids_only(void) {
 
 typedef struct job {
   tn_lm *lm;
-  sink s;
+  kit_sink s;
   tn_status st;
 } job;
 
 static void *worker(void *arg) {
   job *j = arg;
   tn_chat *c = NULL;
-  tn_gen_params p = greedy(100);
+  tn_gen_params p = kit_greedy(100);
   tn_gen_result r = {.h = {sizeof r, 1, 0}};
   j->st = tn_chat_create(j->lm, &c, NULL);
-  if (j->st == TN_OK) j->st = tn_generate(c, "", 0, &p, take, &j->s, &r, NULL);
+  if (j->st == TN_OK) j->st = tn_generate(c, "", 0, &p, kit_take, &j->s, &r, NULL);
   tn_chat_destroy(c);
   return NULL;
 }
 
 static void test_threads(void) {
-  tn_lm *lm = load("lm/stories260k-onnx");
+  tn_lm *lm = kit_load("lm/stories260k-onnx");
   job *j = calloc(3, sizeof *j);
   pthread_t t[3];
   for (int i = 0; i < 3; i++) {
@@ -458,12 +401,6 @@ static void test_threads(void) {
 static const char two_messages[] =
     "[{\"role\":\"user\",\"content\":\"In the beginning\"},{\"role\":\"assistant\",\"content\":\"God\"}]";
 
-static tn_lm *load_demo(void) {
-  char path[512];
-  snprintf(path, sizeof path, "%s/models/demo", getenv("TENON_TEST_SOURCE"));
-  return load_at(path);
-}
-
 static tn_status apply(tn_lm *lm, const char *messages, char **text, int32_t **ids, size_t *n, tn_error *err) {
   const tn_messages m = {.h = TN_API_HDR(tn_messages), .flags = TN_MESSAGES_PROMPT, .messages = messages};
   size_t n_text;
@@ -471,7 +408,7 @@ static tn_status apply(tn_lm *lm, const char *messages, char **text, int32_t **i
 }
 
 static void test_messages(void) {
-  tn_lm *lm = load_demo();
+  tn_lm *lm = kit_load_demo();
   char *text = NULL;
   int32_t *ids = NULL, *same = NULL;
   size_t n = 0, n_same = 0, kept = 1;
@@ -485,17 +422,17 @@ static void test_messages(void) {
   CU_ASSERT_EQUAL_FATAL(n, n_same);
   CU_ASSERT_EQUAL(memcmp(ids, same, n * sizeof *ids), 0);
   /* A conversation keeps what it has in common with ids, less than all of them. */
-  tn_chat *c = talk(lm);
-  const tn_gen_params p = greedy(4);
-  sink s = {.n = 0};
+  tn_chat *c = kit_talk(lm);
+  const tn_gen_params p = kit_greedy(4);
+  kit_sink s = {.n = 0};
   CU_ASSERT_EQUAL_FATAL(tn_chat_rewind(c, ids, n, &kept, &err), TN_OK);
   CU_ASSERT_EQUAL(kept, 0);
-  CU_ASSERT_EQUAL_FATAL(tn_generate_ids(c, ids, n, &p, take, &s, NULL, &err), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tn_generate_ids(c, ids, n, &p, kit_take, &s, NULL, &err), TN_OK);
   CU_ASSERT_EQUAL(tn_chat_length(c), n + 4);
   CU_ASSERT_EQUAL_FATAL(tn_chat_rewind(c, ids, n, &kept, &err), TN_OK);
   CU_ASSERT_EQUAL(kept, n - 1);
-  sink again = {.n = 0};
-  CU_ASSERT_EQUAL_FATAL(tn_generate_ids(c, ids + kept, n - kept, &p, take, &again, NULL, &err), TN_OK);
+  kit_sink again = {.n = 0};
+  CU_ASSERT_EQUAL_FATAL(tn_generate_ids(c, ids + kept, n - kept, &p, kit_take, &again, NULL, &err), TN_OK);
   CU_ASSERT_EQUAL(memcmp(s.ids, again.ids, 4 * sizeof *s.ids), 0);
   ids[2] ^= 1;
   CU_ASSERT_EQUAL_FATAL(tn_chat_rewind(c, ids, n, &kept, &err), TN_OK);
@@ -510,7 +447,7 @@ static void test_messages(void) {
 
 /* What a user types never becomes a control id, and its text stays what it was. */
 static void test_typed_tokens(void) {
-  tn_lm *lm = load_demo();
+  tn_lm *lm = kit_load_demo();
   char *text = NULL, *back = NULL;
   int32_t *ids = NULL;
   size_t n = 0, n_back = 0;
@@ -536,22 +473,8 @@ static void test_typed_tokens(void) {
 }
 
 int main(void) {
-  char probe[512], profile[512];
-  data = getenv("TENON_TEST_DATA");
-  const char *source = getenv("TENON_TEST_SOURCE");
-  snprintf(probe, sizeof probe, "%s/lm/stories260k-onnx/model.onnx", data ? data : "");
-  if (!data || !source || access(probe, R_OK) != 0) {
-    printf("skipped: no models (TENON_TEST_DATA)\n");
-    return 77;
-  }
-  snprintf(profile, sizeof profile, "%s/configs/host.yaml", source);
-  tn_runtime_opts o = {.h = {sizeof o, 1, 0}, .profile = profile};
-  tn_error err;
-  tn_error_init(&err);
-  if (tn_runtime_create(&o, &rt, &err) != TN_OK) {
-    printf("%s: %s\n", err.where, err.message);
-    return 1;
-  }
+  const int ready = kit_begin();
+  if (ready) return ready;
   CU_initialize_registry();
   CU_pSuite s = CU_add_suite("language models", NULL, NULL);
   CU_add_test(s, "stories260k: text and continuation", test_stories);
@@ -571,6 +494,6 @@ int main(void) {
   CU_basic_run_tests();
   unsigned failed = CU_get_number_of_failures();
   CU_cleanup_registry();
-  tn_runtime_destroy(rt);
+  tn_runtime_destroy(kit_rt);
   return failed != 0;
 }

@@ -392,6 +392,47 @@ static void test_share(void) {
   free(got);
 }
 
+/* The same through a file, and into a model whose rings are none. */
+static void test_saved(void) {
+  walk w, v;
+  static const int64_t most[] = {STEP, 4, 90};
+  char path[128];
+  void *note = NULL;
+  uint64_t bytes = 0;
+  float *want = logits_of("plugins: [host]\n" ALL, 20, 33, cuts[2], NULL), *got = calloc(LONG * VOCAB, sizeof *got);
+  CU_ASSERT_FATAL(want && got && begin(&w, host, 20, 33) && keep(&w, w.r.s, CAPACITY, STEP));
+  CU_ASSERT(steps(&w, w.r.s, cuts[0], 190, got));
+  snprintf(path, sizeof path, "%s/state", w.r.dir);
+  CU_ASSERT_EQUAL_FATAL(tn_session_save(w.r.s, path, "note", 4, &w.r.err), TN_OK);
+  for (size_t i = 0; i < 3; i++) {
+    tn_session *other = NULL;
+    CU_ASSERT_EQUAL_FATAL(tn_session_create(w.r.m, &other, &w.r.err), TN_OK);
+    CU_ASSERT_EQUAL(tn_session_load(other, path, &note, &bytes, &w.r.err), TN_E_INVALID); /* it keeps nothing yet */
+    CU_ASSERT(keep(&w, other, CAPACITY, most[i]));
+    CU_ASSERT_EQUAL_FATAL(tn_session_load(other, path, &note, &bytes, &w.r.err), TN_OK);
+    CU_ASSERT(bytes == 4 && memcmp(note, "note", 4) == 0);
+    tn_free(note);
+    CU_ASSERT_EQUAL(tn_session_length(other), 190);
+    CU_ASSERT_EQUAL(tn_session_truncate(other, 120, &w.r.err), TN_E_LIMIT);
+    CU_ASSERT(steps(&w, other, cuts[1], LONG, got) && same(want, got));
+    tn_session_destroy(other);
+    CU_ASSERT_EQUAL_FATAL(tn_session_create(w.r.m, &other, &w.r.err), TN_OK);
+    CU_ASSERT(keep(&w, other, 189, most[i]));
+    CU_ASSERT_EQUAL(tn_session_load(other, path, &note, &bytes, &w.r.err), TN_E_LIMIT);
+    tn_session_destroy(other);
+  }
+  CU_ASSERT_FATAL(begin(&v, "plugins: [host]\n" ALL, 20, 33) && keep(&v, v.r.s, CAPACITY, STEP));
+  CU_ASSERT_EQUAL(tn_session_load(v.r.s, path, &note, &bytes, &v.r.err), TN_E_INVALID);
+  rig_finish(&v.r);
+  CU_ASSERT_FATAL(begin(&v, host, 20, 32) && keep(&v, v.r.s, CAPACITY, STEP)); /* another window */
+  CU_ASSERT_EQUAL(tn_session_load(v.r.s, path, &note, &bytes, &v.r.err), TN_E_INVALID);
+  CU_ASSERT_PTR_NOT_NULL(strstr(v.r.err.message, "another model"));
+  rig_finish(&v.r);
+  rig_finish(&w.r);
+  free(want);
+  free(got);
+}
+
 static double inspected(const walk *w, const char *key, char **json) {
   if (tn_model_report(w->r.m, TN_REPORT_INSPECT, json, NULL) != TN_OK) return -1;
   return json_number(*json, key);
@@ -609,6 +650,7 @@ int main(void) {
   CU_add_test(s, "verbs of fresh sessions", test_fresh);
   CU_add_test(s, "steps of two devices, cancelled at any moment", test_cancel_anywhere);
   CU_add_test(s, "share", test_share);
+  CU_add_test(s, "saved to a file", test_saved);
   CU_add_test(s, "the memory statement", test_statement);
   CU_add_test(s, "plain runs", test_plain);
   CU_add_test(s, "quantized rows", test_rows);

@@ -20,6 +20,7 @@ static const char help[] =
     "/retry          another answer to the last line\n"
     "/undo           forget the last line and its answer\n"
     "/save FILE      write the conversation as JSON\n"
+    "/keep FILE      the same, and what was computed in FILE.state\n"
     "/load FILE      read one\n"
     "/stats          speed, and how much of the context is used\n"
     "/help           this text\n"
@@ -128,6 +129,8 @@ static bool obey(talk *t, const char *line, tn_status *st) {
     if (!talk_undo(t)) *st = talk_error(t, TN_E_INVALID, "chat", "nothing was said yet");
   } else if ((rest = after(line, "/save"))) {
     *st = need_file(t, rest, talk_save);
+  } else if ((rest = after(line, "/keep"))) {
+    *st = need_file(t, rest, talk_keep);
   } else if ((rest = after(line, "/load"))) {
     *st = need_file(t, rest, talk_load);
   } else if (after(line, "/stats")) {

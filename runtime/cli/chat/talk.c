@@ -151,6 +151,30 @@ tn_status talk_save(talk *t, const char *path) {
   return ok ? TN_OK : talk_error(t, TN_E_IO, path, "'%s' cannot be written", path);
 }
 
+static char *state_path(const char *path) {
+  const size_t n = strlen(path) + sizeof ".state";
+  char *all = malloc(n);
+  if (all) snprintf(all, n, "%s.state", path);
+  return all;
+}
+
+tn_status talk_keep(talk *t, const char *path) {
+  tn_status st = talk_save(t, path);
+  char *state = st == TN_OK ? state_path(path) : NULL;
+  if (st == TN_OK) st = state ? tn_chat_save(t->chat, state, t->with->err) : talk_error(t, TN_E_NO_MEMORY, path, "out of memory");
+  free(state);
+  return st;
+}
+
+static void load_state(talk *t, const char *path) {
+  tn_error why;
+  tn_error_init(&why);
+  char *state = state_path(path);
+  const tn_status st = state ? tn_chat_load(t->chat, state, &why) : TN_E_NO_MEMORY;
+  if (st != TN_OK && st != TN_E_UNAVAILABLE) t->with->note("all is computed again: %s", why.message);
+  free(state);
+}
+
 tn_status talk_load(talk *t, const char *path) {
   tni_file f;
   tn_status st = tni_file_read(path, &f, t->with->err);
@@ -163,6 +187,7 @@ tn_status talk_load(talk *t, const char *path) {
   if (good) {
     json_decref(t->messages);
     t->messages = json_incref(messages);
+    load_state(t, path);
   } else {
     st = talk_error(t, TN_E_INVALID, path, "'%s' is not {\"messages\": [{\"role\": ...}, ...]}", path);
   }

@@ -40,6 +40,9 @@ bool talk_undo(talk *t);
 void talk_system(talk *t, const char *text);
 /* JSON: {"messages": [...]}. */
 tn_status talk_save(talk *t, const char *path);
+/* The same, and what the model has computed of it, in PATH.state. */
+tn_status talk_keep(talk *t, const char *path);
+/* PATH.state is taken where it is there and fits; else the next turn computes all. */
 tn_status talk_load(talk *t, const char *path);
 /* Speed of the last answer, and how much of the context is used; all: of all answers too. To stderr. */
 void talk_stats(const talk *t, bool all);
