@@ -14,6 +14,7 @@ static const struct {
 } summaries[] = {
     {"run", "generate text from a prompt"},
     {"chat", "a conversation, with a model that has a chat template"},
+    {"serve", "models behind HTTP, as OpenAI's API has them, with a page"},
     {"infer", "run any model once on tensors from files"},
     {"verify", "compare with expected outputs or with an oracle"},
     {"check", "which device takes each node, and why others refused"},
@@ -135,8 +136,9 @@ static void print_shown(const cli *c, const cli_use *use) {
 static int take_operands(cli *c, const cli_use *use) {
   const char *first = c->opts.rest[0], *second = first ? c->opts.rest[1] : NULL;
   const bool needed = use->operand && use->operand[0] != '[';
-  if (needed && !first) return cli_usage(c, "one %s is needed: tenon %s %s", use->operand, c->command, use->usage);
-  if (use->operand && second)
+  if (needed && !first) return cli_usage(c, "%s%s is needed: tenon %s %s", strstr(use->operand, "...") ? "" : "one ", use->operand, c->command, use->usage);
+  const bool many = use->operand && strstr(use->operand, "...");
+  if (use->operand && second && !many)
     return cli_usage(c, "one %s is needed, not '%.60s' and '%.60s' (a text with spaces needs quotes)", use->operand,
                      first, second);
   if (!use->operand && first) return cli_usage(c, "'%.80s' is too much: %s takes options only", first, c->command);

@@ -189,8 +189,13 @@ int cli_refuse_rounded(cli *c, tn_model *m);
 /* Prints the nodes that nobody takes (text on stderr); EXIT_UNSUPPORTED. */
 int cli_list_unsupported(cli *c, const char *model);
 
+/* Of --summary: the prompt, to the first token, and the tokens after it, as the format says. tokens: of the prompt. */
+struct parts;
+int cli_print_parts(cli *c, struct parts *p, const char *model, uint32_t tokens);
+
 int cmd_quantize(int argc, const char **argv);
 int cmd_chat(int argc, const char **argv);
+int cmd_serve(int argc, const char **argv);
 int cmd_run(int argc, const char **argv);
 int cmd_infer(int argc, const char **argv);
 int cmd_verify(int argc, const char **argv);

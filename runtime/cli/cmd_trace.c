@@ -2,7 +2,7 @@
  *
  * One generation as a trace in the Chrome format (Perfetto opens it): a track per engine, a process per clock: "wall",
  * "device" (a device's own) and "virtual" (a simulated one's). Each begins at its own zero. With --summary: where the
- * time goes (parts.h).
+ * time goes (parts/).
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 
 #include "runtime/base/base.h"
 #include "runtime/cli/generate.h"
-#include "runtime/cli/parts.h"
+#include "runtime/cli/parts/parts.h"
 
 enum { MAX_TRACKS = 64 };
 
@@ -132,7 +132,7 @@ static int trace_model(cli *c, tn_lm *lm, const gen_opts *g, const trace_opts *o
   } else {
     gen_summary(&res);
     if (o->path) cli_note("%llu events on %d tracks in %s", t.events, t.n_tracks, o->path);
-    if (o->summary) rc = parts_print(c, &sums, model, res.prompt_tokens);
+    if (o->summary) rc = cli_print_parts(c, &sums, model, res.prompt_tokens);
   }
   parts_finish(&sums);
   return rc;

@@ -9,7 +9,7 @@
 #include "runtime/cli/cli.h"
 
 static const cli_command commands[] = {
-    {"run", cmd_run},       {"chat", cmd_chat},           {"infer", cmd_infer},
+    {"run", cmd_run},       {"chat", cmd_chat},           {"serve", cmd_serve},         {"infer", cmd_infer},
     {"verify", cmd_verify}, {"check", cmd_check},         {"inspect", cmd_inspect},
     {"embed", cmd_embed},   {"classify", cmd_classify},   {"plugins", cmd_plugins},
     {"eval", cmd_eval},     {"bench", cmd_bench},         {"trace", cmd_trace},

@@ -4,10 +4,11 @@
  * moment between begin, the first token and end belongs to one part, so that parts add up; where tasks run beside each
  * other, they share it.
  */
-#ifndef TENON_CLI_PARTS_H
-#define TENON_CLI_PARTS_H
+#ifndef TENON_CLI_PARTS_PARTS_H
+#define TENON_CLI_PARTS_PARTS_H
 
-#include "runtime/cli/cli.h"
+#include <stdbool.h>
+#include <tenon/tenon.h>
 
 typedef enum {
   PART_MATMUL,
@@ -52,7 +53,8 @@ void parts_token(parts *p);
 void parts_end(parts *p);
 void parts_finish(parts *p);
 
-/* The prompt, to the first token, and the tokens after it, as the format says. tokens: of the prompt. */
-int parts_print(cli *c, parts *p, const char *model, uint32_t tokens);
+extern const char *const part_names[PARTS];
+/* What ran whole between from and to. TN_E_NO_MEMORY: some of it could not be kept. */
+tn_status parts_add_up(parts *p, int64_t from, int64_t to, parts_sum *out);
 
 #endif

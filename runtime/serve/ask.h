@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A request for text, of chat and of completions alike: what it asks of the sampler, its choices, and the answer, whole
+ * or as events.
+ */
+#ifndef TENON_SERVE_ASK_H
+#define TENON_SERVE_ASK_H
+
+#include "runtime/serve/exchange.h"
+#include "runtime/serve/inside.h"
+
+enum { SRV_MAX_STOP = 16, SRV_MAX_N = 16, SRV_MAX_PROMPTS = 64 };
+
+typedef struct srv_ids {
+  int32_t *v;
+  size_t n;
+} srv_ids;
+
+typedef struct srv_ask {
+  srv_call *call;
+  srv_model *model;
+  json_t *body; /* holds what the fields below point to */
+  bool chat, stream, usage, echo;
+  char id[48];
+  int64_t created;
+  tn_gen_params params;
+  bool seeded;
+  const char *stop[SRV_MAX_STOP];
+  uint32_t n;        /* choices of a prompt */
+  int64_t max_tokens; /* 0: as far as it goes */
+  srv_ids prompt[SRV_MAX_PROMPTS];
+  uint32_t n_prompts;
+  srv_exchange x;
+  uint32_t roles; /* streams: choices that said who speaks */
+  bool counted, over;
+} srv_ask;
+
+/* Takes body over. NULL: no memory, refused. */
+srv_ask *srv_ask_create(srv_call *c, json_t *body, bool chat);
+void srv_ask_destroy(srv_ask *a);
+/* What both kinds have: model, sampler, n, stop, stream. False: refused. */
+bool srv_ask_read(srv_ask *a);
+/* ids, from malloc, are taken over. False: refused. */
+bool srv_ask_prompt(srv_ask *a, int32_t *ids, size_t n, const char *param);
+/* Generates and sends, or refuses. Takes a over. */
+void srv_ask_answer(srv_ask *a);
+
+#endif

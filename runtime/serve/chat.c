@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * /v1/chat/completions: messages through the model's template.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/base.h"
+#include "runtime/serve/ask.h"
+#include "runtime/serve/messages.h"
+
+/* The grammar that an answer keeps to comes here. */
+static bool read_format(srv_ask *a) {
+  srv_refusal *r = &a->call->refusal;
+  json_t *format = NULL;
+  const char *type = "text";
+  if (!srv_object(r, a->body, "", "response_format", &format) || !srv_text(r, format, "response_format.", "type", &type))
+    return false;
+  if (strcmp(type, "text") == 0) return true;
+  if (strcmp(type, "json_object") != 0 && strcmp(type, "json_schema") != 0)
+    return srv_refuse(r, 400, "invalid_value", "response_format.type",
+                      "'response_format.type' is '%.40s': it must be text, json_object or json_schema", type);
+  return srv_refuse(r, 400, "unsupported", "response_format", "'response_format' %s is not supported yet", type);
+}
+
+/* Of a list of tools, those that the template gets. NULL at *tools: none. */
+static bool read_tools(srv_ask *a, json_t **tools) {
+  srv_refusal *r = &a->call->refusal;
+  const json_t *choice = json_object_get(a->body, "tool_choice"), *tool;
+  size_t i;
+  *tools = NULL;
+  if (!srv_list(r, a->body, "", "tools", tools)) return false;
+  json_array_foreach(*tools, i, tool) {
+    char path[64];
+    const char *type = NULL, *name = NULL;
+    json_t *function = NULL;
+    snprintf(path, sizeof path, "tools[%zu].", i);
+    if (!srv_text(r, tool, path, "type", &type) || !srv_object(r, tool, path, "function", &function)) return false;
+    strcat(path, "function.");
+    if (!srv_text(r, function, path, "name", &name)) return false;
+    strcat(path, "name");
+    if (!name) return srv_refuse(r, 400, "missing", path, "'%s' is missing", path);
+  }
+  if (!json_array_size(*tools)) *tools = NULL;
+  if (!choice || json_is_null(choice)) return true;
+  const char *word = json_string_value(choice);
+  if (word && strcmp(word, "none") == 0) *tools = NULL;
+  if (word && (strcmp(word, "none") == 0 || strcmp(word, "auto") == 0)) return true;
+  if (json_is_object(choice) || (word && strcmp(word, "required") == 0))
+    return srv_refuse(r, 400, "unsupported", "tool_choice", "'tool_choice' may be none or auto: a call cannot be forced yet");
+  return srv_refuse(r, 400, "invalid_value", "tool_choice", "'tool_choice' must be none, auto, required or an object");
+}
+
+static bool apply_template(srv_ask *a, const json_t *messages, const json_t *tools, const json_t *variables) {
+  tn_long_error err;
+  int32_t *ids = NULL;
+  size_t n = 0;
+  tn_long_error_init(&err);
+  char *m = json_dumps(messages, JSON_COMPACT), *t = tools ? json_dumps(tools, JSON_COMPACT) : NULL,
+       *v = variables ? json_dumps(variables, JSON_COMPACT) : NULL;
+  const tn_messages ask = {
+      .h = TN_API_HDR(tn_messages), .flags = TN_MESSAGES_PROMPT, .messages = m, .tools = t, .variables = v};
+  tn_status st = m && (t || !tools) && (v || !variables) ? TN_OK : tni_fail_memory(&err.error, "messages");
+  if (st == TN_OK) st = tn_lm_apply(a->model->is->lm, &ask, NULL, NULL, &ids, &n, &err.error);
+  free(m);
+  free(t);
+  free(v);
+  if (st == TN_OK) return srv_ask_prompt(a, ids, n, "messages");
+  return srv_refuse_error(&a->call->refusal, st, "messages", &err.error);
+}
+
+static bool read_chat(srv_ask *a) {
+  srv_refusal *r = &a->call->refusal;
+  json_t *list = NULL, *tools, *variables = NULL;
+  if (!srv_ask_read(a) || !srv_list(r, a->body, "", "messages", &list) || !read_format(a) || !read_tools(a, &tools) ||
+      !srv_object(r, a->body, "", "chat_template_kwargs", &variables))
+    return false;
+  if (!tn_lm_has_template(a->model->is->lm))
+    return srv_refuse(r, 400, "unsupported", "model", "'%s' has no chat template: /v1/completions completes text",
+                      a->model->is->name);
+  if (!json_array_size(list)) return srv_refuse(r, 400, "missing", "messages", "'messages' must be a list of messages");
+  json_t *messages = srv_messages(r, list);
+  const bool good = messages && apply_template(a, messages, tools, variables);
+  json_decref(messages);
+  return good;
+}
+
+void srv_chat(srv_call *c) {
+  json_t *body = srv_body(c);
+  srv_ask *a = body ? srv_ask_create(c, body, true) : NULL;
+  if (!a) return;
+  if (read_chat(a))
+    srv_ask_answer(a);
+  else
+    srv_ask_destroy(a);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The door of runtime/serve: models behind HTTP, as OpenAI's API has them (docs/serve.md).
+ */
+#ifndef TENON_SERVE_SERVE_H
+#define TENON_SERVE_SERVE_H
+
+#include <stdbool.h>
+#include <tenon/lm.h>
+#include <tenon/tasks.h>
+
+/* One of lm and embedder. Of the caller, as all that the options point to. */
+typedef struct serve_model {
+  const char *name; /* what requests call it */
+  tn_lm *lm;
+  tn_embedder *embedder;
+} serve_model;
+
+typedef struct serve_opts {
+  tn_runtime *rt;
+  const serve_model *models;
+  size_t n_models;
+  const char *host;         /* an address: "127.0.0.1", "::1", "0.0.0.0" */
+  uint32_t port;            /* 0: one that is free */
+  const char *const *keys;  /* API keys; none: everybody */
+  size_t n_keys;
+  const char *const *names; /* on a loopback address: what Host may say besides localhost and addresses */
+  size_t n_names;
+  const char *cors;         /* an origin whose pages may ask, or "*"; NULL: none */
+  uint32_t slots;           /* conversations of a model at a time */
+  uint32_t waiting;         /* requests that wait for one, by model */
+  uint32_t connections;
+  uint32_t max_tokens;      /* of an answer; 0: as far as the context goes */
+  uint32_t timeout_s;       /* a connection on which nothing happens */
+  uint32_t drain_s;         /* what is under way has so long after SIGTERM */
+  size_t max_body;          /* bytes of a request */
+  void (*note)(const char *fmt, ...) TN_PRINTF(1, 2); /* a line for people; any thread */
+} serve_opts;
+
+/* Until SIGTERM or SIGINT: then no new requests, and what is under way is answered. A second signal ends the process.
+ * TN_E_UNAVAILABLE: this machine has no libmicrohttpd; TN_E_IO: the address cannot be had. */
+TN_MUST_CHECK tn_status serve_run(const serve_opts *o, tn_error *err);
+
+#endif

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many clients at once, some of which hang up: nobody gets another's text, and nothing is left behind.
+
+TENON_SERVE_SECONDS: how long (default: a few seconds). Prints times to the first token.
+"""
+import json
+import os
+import random
+import socket
+import statistics
+import threading
+import time
+
+from server import Serving, main
+
+SECONDS = float(os.environ.get("TENON_SERVE_SECONDS", "3"))
+PROMPTS = ["In the beginning", "And God said", "The words of the Preacher", "Once upon a time there was", "Alice was beginning to get",
+           "Blessed is the man that", "Now it came to pass in the days", "Hear, O Israel"]
+
+
+class Clients(Serving):
+    ARGS = ("--slots", 4)
+
+    def body(self, prompt, n):
+        return {"prompt": prompt, "max_tokens": n, "temperature": 0}
+
+    def solo(self):
+        return {p: self.server.ask("/v1/completions", self.body(p, 24))[1]["choices"][0]["text"] for p in PROMPTS}
+
+    def hang_up(self, r):
+        c = self.server.connect()
+        c.request("POST", "/v1/completions", json.dumps(dict(self.body(r.choice(PROMPTS), 500), stream=r.random() < 0.5)), {"Content-Type": "application/json"})
+        time.sleep(r.random() * 0.2)
+        c.sock.shutdown(socket.SHUT_RDWR)
+        c.close()
+
+    def client(self, seed, want, end, first, wrong):
+        r = random.Random(seed)
+        while time.time() < end and not wrong:
+            if r.random() < 0.2:
+                self.hang_up(r)
+                continue
+            prompt, n = r.choice(PROMPTS), r.randint(4, 24)
+            start, text = time.time(), ""
+            for e in self.server.stream("/v1/completions", self.body(prompt, n)):
+                if e == "[DONE]":
+                    break
+                if "error" in e:
+                    wrong.append(e)
+                    break
+                if not text:
+                    first.append(time.time() - start)
+                text += e["choices"][0]["text"]
+            if not want[prompt].startswith(text) or not text:
+                wrong.append((prompt, text, want[prompt]))
+
+    def crowd(self, n):
+        want, first, wrong = self.solo(), [], []
+        end = time.time() + SECONDS
+        threads = [threading.Thread(target=self.client, args=(i, want, end, first, wrong)) for i in range(n)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+        self.assertGreater(len(first), n)
+        self.server.until(lambda: self.server.metric('running{model="demo"}') == 0 and self.server.metric('waiting{model="demo"}') == 0)
+        self.assertEqual(self.server.metric('requests_total{result="failed"}'), 0)
+        q = statistics.quantiles(first, n=100)
+        print(f"{n} clients, {SECONDS:g} s: {len(first)} answers, first token p50 {q[49] * 1e3:.0f} ms, p99 {q[98] * 1e3:.0f} ms, "
+              f"{self.server.metric('disconnects_total'):.0f} hung up, {self.server.metric('resident_bytes') / 1e6:.0f} MB")
+
+    def test_4(self):
+        self.crowd(4)
+
+    def test_16(self):
+        self.crowd(16)
+        # Descriptors and threads of clients that are gone are given back.
+        proc = f"/proc/{self.server.p.pid}"
+        self.server.until(lambda: len(os.listdir(proc + "/fd")) < 40 and len(os.listdir(proc + "/task")) < 40)
+
+
+if __name__ == "__main__":
+    main()
