@@ -8,6 +8,7 @@
 
 #include "runtime/serve/exchange.h"
 #include "runtime/serve/inside.h"
+#include "runtime/serve/speech.h"
 
 enum { SRV_MAX_STOP = 16, SRV_MAX_N = 16, SRV_MAX_PROMPTS = 64 };
 
@@ -15,6 +16,12 @@ typedef struct srv_ids {
   int32_t *v;
   size_t n;
 } srv_ids;
+
+/* What a choice of a conversation said so far, and what of it was sent. */
+typedef struct srv_said {
+  srv_speech s;
+  size_t calls;
+} srv_said;
 
 typedef struct srv_ask {
   srv_call *call;
@@ -30,7 +37,10 @@ typedef struct srv_ask {
   int64_t max_tokens; /* 0: as far as it goes */
   srv_ids prompt[SRV_MAX_PROMPTS];
   uint32_t n_prompts;
+  json_t *tools;     /* that may be called, or NULL; of the body */
+  bool one_call, thinks; /* thinks: the prompt ends where thoughts begin */
   srv_exchange x;
+  srv_said *speech; /* [x.n]; of chat */
   uint32_t roles; /* streams: choices that said who speaks */
   bool counted, over;
 } srv_ask;
@@ -42,7 +52,7 @@ void srv_ask_destroy(srv_ask *a);
 bool srv_ask_read(srv_ask *a);
 /* ids, from malloc, are taken over. False: refused. */
 bool srv_ask_prompt(srv_ask *a, int32_t *ids, size_t n, const char *param);
-/* Generates and sends, or refuses. Takes a over. */
+/* Generates and sends, or refuses. Takes a over (answer.c). */
 void srv_ask_answer(srv_ask *a);
 
 #endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a model says, taken apart as it comes: thoughts between <think> tags, calls of tools, and the rest.
+ *
+ * Calls are known in the shapes of docs/serve.md#tools. A text that begins like one and is none is content.
+ */
+#ifndef TENON_SERVE_SPEECH_H
+#define TENON_SERVE_SPEECH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "runtime/base/json.h"
+
+typedef struct srv_buffer {
+  char *v; /* terminated where n > 0 */
+  size_t n, cap;
+} srv_buffer;
+
+typedef struct srv_speech {
+  const json_t *tools; /* NULL: nobody calls one; lives on */
+  bool one;            /* one call at most */
+  bool thinks, began;
+  int tag;             /* the open tag of a call, or -1 */
+  srv_buffer held;       /* not decided yet */
+  /* Whoever reads them sets n to 0, or lets them grow. */
+  srv_buffer content, thoughts;
+  json_t *calls; /* as OpenAI's API has them, all so far */
+  bool no_memory;
+} srv_speech;
+
+/* thinks: the prompt ends inside of <think>. */
+void srv_speech_init(srv_speech *s, const json_t *tools, bool one, bool thinks);
+void srv_speech_finish(srv_speech *s);
+/* last: nothing comes after it. */
+void srv_speech_push(srv_speech *s, const char *text, size_t n, bool last);
+
+#endif
