@@ -20,7 +20,7 @@ struct tni_arena {
   uint64_t billed;
 };
 
-enum { FIRST_BLOCK = 1024, MAX_BLOCK = 1 << 20 };
+enum { FIRST_BLOCK = 256, MAX_BLOCK = 1 << 20 };
 
 tni_arena *tni_arena_create(void) {
   tni_arena *a = calloc(1, sizeof *a);

@@ -14,18 +14,26 @@ typedef struct slot {
 } slot;
 
 struct tni_map {
-  tni_arena *keys;
+  tni_arena *keys; /* NULL: lent */
   slot *slots;
   size_t cap, count;
 };
 
-tni_map *tni_map_create(void) {
+tni_map *tni_map_create_lent(void) {
   tni_map *m = calloc(1, sizeof *m);
   if (!m) return NULL;
-  m->keys = tni_arena_create();
-  m->cap = 16;
+  m->cap = 8;
   m->slots = calloc(m->cap, sizeof *m->slots);
-  if (m->keys && m->slots) return m;
+  if (m->slots) return m;
+  free(m);
+  return NULL;
+}
+
+tni_map *tni_map_create(void) {
+  tni_map *m = tni_map_create_lent();
+  if (!m) return NULL;
+  m->keys = tni_arena_create();
+  if (m->keys) return m;
   tni_map_destroy(m);
   return NULL;
 }
@@ -79,9 +87,9 @@ bool tni_map_put(tni_map *m, const void *key, size_t n, uint64_t value) {
   uint64_t hash = XXH3_64bits(key, n);
   slot *s = find_map_slot(m->slots, m->cap, key, n, hash);
   if (!s->key) {
-    void *copy = tni_arena_memdup(m->keys, key, n, 1);
-    if (!copy) return false;
-    *s = (slot){copy, n, hash, value};
+    const void *own = m->keys ? tni_arena_memdup(m->keys, key, n, 1) : key;
+    if (!own) return false;
+    *s = (slot){own, n, hash, value};
     m->count++;
   }
   s->value = value;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hash map from byte strings to uint64_t. Keys are copied. One thread writes, any read.
+ * Hash map from byte strings to uint64_t. One thread writes, any read.
  */
 #ifndef TENON_BASE_MAP_H
 #define TENON_BASE_MAP_H
@@ -11,7 +11,11 @@
 
 typedef struct tni_map tni_map;
 
+/* Keys are copied. NULL without memory. */
 tni_map *tni_map_create(void);
+/* Keys are not copied: they outlive the map. NULL without memory. */
+tni_map *tni_map_create_lent(void);
+/* NULL is fine. */
 void tni_map_destroy(tni_map *m);
 bool tni_map_get(const tni_map *m, const void *key, size_t n, uint64_t *value);
 /* Sets or replaces. false: without memory, nothing changed. */

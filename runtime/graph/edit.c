@@ -119,7 +119,7 @@ static tn_status move_states(const renumber *r) {
 
 /* A new index of names; the graph keeps its old one when memory ends. */
 static tn_status index_names(const renumber *r) {
-  tni_map *names = tni_map_create();
+  tni_map *names = tni_map_create_lent(); /* names are on the graph's arena */
   bool ok = names != NULL;
   for (uint32_t i = 0; ok && i < r->g->n_values; i++)
     if (r->new_id[i] != TN_NONE) ok = tni_map_put_str(names, r->g->values[i]->pub.name, r->new_id[i]);
@@ -164,10 +164,12 @@ static tn_status apply_renumbering(renumber *r) {
   return TN_OK;
 }
 
-static tn_status compact_subs(const tni_node *n, tn_error *err) {
+static tn_status compact_finished(tni_graph *g, bool *changed, tn_error *err);
+
+static tn_status compact_subs(const tni_node *n, bool *changed, tn_error *err) {
   for (uint32_t i = 0; i < n->n_raw; i++) {
     for (uint32_t k = 0; k < n->raw[i].n_graphs; k++) {
-      tn_status st = tni_graph_compact(n->raw[i].graphs[k], err);
+      tn_status st = compact_finished(n->raw[i].graphs[k], changed, err);
       if (st != TN_OK) return st;
     }
   }
@@ -183,11 +185,13 @@ static bool is_compact(const renumber *r) {
   return true;
 }
 
-tn_status tni_graph_compact(tni_graph *g, tn_error *err) {
+/* g was finished, its subgraphs with it. *changed becomes true where ids of g changed. */
+static tn_status compact_finished(tni_graph *g, bool *changed, tn_error *err) {
+  bool below = false;
   tn_status st = TN_OK;
-  for (tn_id i = 0; st == TN_OK && i < g->n_nodes; i++)
-    if (!g->nodes[i]->dead) st = compact_subs(g->nodes[i], err);
-  if (st == TN_OK) st = tni_graph_finish(g, err);
+  for (tn_id i = 0; g->n_subs && st == TN_OK && i < g->n_nodes; i++)
+    if (!g->nodes[i]->dead) st = compact_subs(g->nodes[i], &below, err);
+  if (st == TN_OK && below) st = tni_graph_finish(g, err); /* subgraphs may capture less */
   if (st != TN_OK || (g->stamp && g->stamp == g->compact)) return st;
   renumber r = {g, calloc(g->n_values ? g->n_values : 1, sizeof *r.new_id)};
   if (!r.new_id) return tni_fail_memory(err, g->name);
@@ -198,5 +202,12 @@ tn_status tni_graph_compact(tni_graph *g, tn_error *err) {
   if (st != TN_OK) return tni_fail_memory(err, g->name);
   if (!done) st = tni_graph_finish(g, err);
   if (st == TN_OK) g->compact = g->stamp;
+  *changed |= !done;
   return st;
+}
+
+tn_status tni_graph_compact(tni_graph *g, tn_error *err) {
+  bool changed = false;
+  tn_status st = tni_graph_finish(g, err);
+  return st == TN_OK ? compact_finished(g, &changed, err) : st;
 }

@@ -14,7 +14,7 @@ tn_status tni_graph_create(tni_exprs *exprs, const char *name, tni_graph **out, 
   g->exprs = exprs ? exprs : tni_exprs_create();
   g->arena = tni_arena_create();
   if (g->arena && g->exprs) tni_arena_bill(g->arena, tni_ex_budget(g->exprs));
-  g->names = tni_map_create();
+  g->names = tni_map_create_lent();
   g->name = g->arena ? tni_arena_strdup(g->arena, name ? name : "") : NULL;
   g->twice = g->total_rows = g->step_pos = g->step_valid = g->rows_symbol = g->rows_end = TN_NONE;
   g->rows_limit = g->padded = g->step = g->past_rows = TNI_EXPR_NONE;
@@ -46,7 +46,7 @@ void tni_graph_destroy(tni_graph *g) {
 static void *grow_pointers(tni_arena *a, void *old, uint32_t n, uint32_t *cap) {
   if (n < *cap) return old;
   if (n > UINT32_MAX / 2 - 1) return NULL;
-  uint32_t want = n < 8 ? 16 : n * 2;
+  uint32_t want = n < 2 ? 4 : n * 2;
   void **d = TNI_NEW_ARRAY(a, void *, want);
   if (!d) return NULL;
   if (n) memcpy(d, old, n * sizeof *d);

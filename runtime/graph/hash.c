@@ -9,29 +9,52 @@
 /* Larger constants count by dtype and dims only: weights have hashes of their own. */
 enum { CONTENT_BYTES = 4096 };
 
-static void hash_put(SHA2_CTX *h, const void *p, size_t n) {
-  if (n) SHA256Update(h, p, n);
+typedef struct hasher {
+  SHA2_CTX sha;
+  size_t n;
+  uint8_t held[1024]; /* not yet in sha */
+} hasher;
+
+static void hash_held(hasher *h) {
+  if (h->n) SHA256Update(&h->sha, h->held, h->n);
+  h->n = 0;
 }
 
-static void put_u64(SHA2_CTX *h, uint64_t v) {
-  uint8_t b[8];
-  for (int i = 0; i < 8; i++) b[i] = (uint8_t)(v >> 8 * i);
-  hash_put(h, b, sizeof b);
+static void hash_put(hasher *h, const void *p, size_t n) {
+  if (n > sizeof h->held - h->n) hash_held(h);
+  if (n > sizeof h->held) {
+    SHA256Update(&h->sha, p, n);
+  } else if (n) {
+    memcpy(h->held + h->n, p, n);
+    h->n += n;
+  }
 }
 
-static void put_string(SHA2_CTX *h, const char *s) {
+/* Seven bits a byte, the lowest first: most numbers are small, and each byte costs. */
+static void put_u64(hasher *h, uint64_t v) {
+  uint8_t b[10];
+  size_t n = 0;
+  for (; v > 127; v >>= 7) b[n++] = (uint8_t)(v | 128);
+  b[n++] = (uint8_t)v;
+  hash_put(h, b, n);
+}
+
+/* Ids begin at 1, as TN_NONE would take five bytes. */
+static void put_id(hasher *h, tn_id id) { put_u64(h, id == TN_NONE ? 0 : (uint64_t)id + 1); }
+
+static void put_string(hasher *h, const char *s) {
   size_t n = s ? strlen(s) : 0;
   put_u64(h, n);
   hash_put(h, s, n);
 }
 
-static void put_ids(SHA2_CTX *h, const tn_id *ids, uint32_t n) {
+static void put_ids(hasher *h, const tn_id *ids, uint32_t n) {
   put_u64(h, n);
-  for (uint32_t i = 0; i < n; i++) put_u64(h, ids[i]);
+  for (uint32_t i = 0; i < n; i++) put_id(h, ids[i]);
 }
 
 /* The text of a dim names symbols, so that equal ids of two tables need not be equal numbers. */
-static tn_status put_expr(SHA2_CTX *h, const tni_graph *g, tn_expr e) {
+static tn_status put_expr(hasher *h, const tni_graph *g, tn_expr e) {
   char buf[256], *text = buf;
   if (e == TNI_EXPR_NONE) {
     put_string(h, "?");
@@ -48,12 +71,13 @@ static tn_status put_expr(SHA2_CTX *h, const tni_graph *g, tn_expr e) {
   return TN_OK;
 }
 
-static void put_tensor(SHA2_CTX *h, const tni_tensor *t) {
+static void put_tensor(hasher *h, const tni_tensor *t) {
   put_u64(h, t->dtype);
   put_u64(h, t->rank);
   for (uint32_t i = 0; i < t->rank; i++) put_u64(h, (uint64_t)t->dims[i]);
   const tni_quantized *q = t->quantized;
-  if (q) { /* after all that others have, whose hashes are in files */
+  put_u64(h, q != NULL);
+  if (q) {
     put_u64(h, q->bits);
     put_u64(h, (uint64_t)q->block);
   }
@@ -66,9 +90,9 @@ static void put_tensor(SHA2_CTX *h, const tni_tensor *t) {
   if (!q && t->dtype != TN_DT_STRING && t->bytes <= CONTENT_BYTES) hash_put(h, t->data, t->bytes);
 }
 
-static tn_status put_graph(SHA2_CTX *h, const tni_graph *g);
+static tn_status put_graph(hasher *h, const tni_graph *g);
 
-static tn_status put_attr(SHA2_CTX *h, const tn_attr *a) {
+static tn_status put_attr(hasher *h, const tn_attr *a) {
   uint64_t bits;
   put_u64(h, a->type);
   put_u64(h, a->n);
@@ -103,7 +127,7 @@ static tn_status put_attr(SHA2_CTX *h, const tn_attr *a) {
   return TN_OK;
 }
 
-static tn_status put_node(SHA2_CTX *h, const tni_node *n) {
+static tn_status put_node(hasher *h, const tni_node *n) {
   put_u64(h, n->pub.op);
   if (!n->op) {
     put_string(h, n->pub.domain);
@@ -122,11 +146,11 @@ static tn_status put_node(SHA2_CTX *h, const tni_node *n) {
   return TN_OK;
 }
 
-static tn_status put_value(SHA2_CTX *h, const tni_graph *g, const tni_value *v) {
+static tn_status put_value(hasher *h, const tni_graph *g, const tni_value *v) {
   put_u64(h, v->pub.kind);
   put_u64(h, v->pub.dtype);
-  put_u64(h, v->pub.rank);
-  put_u64(h, v->captured);
+  put_id(h, v->pub.rank); /* unknown: as TN_NONE */
+  put_id(h, v->captured);
   for (uint32_t i = 0; v->pub.rank != TNI_RANK_UNKNOWN && i < v->pub.rank; i++) {
     tn_status st = put_expr(h, g, v->pub.dims[i]);
     if (st != TN_OK) return st;
@@ -140,7 +164,7 @@ static tn_status put_value(SHA2_CTX *h, const tni_graph *g, const tni_value *v) 
   return TN_OK;
 }
 
-static tn_status put_graph(SHA2_CTX *h, const tni_graph *g) {
+static tn_status put_graph(hasher *h, const tni_graph *g) {
   tn_status st = TN_OK;
   put_ids(h, g->inputs, g->n_inputs);
   put_ids(h, g->outputs, g->n_outputs);
@@ -152,10 +176,11 @@ static tn_status put_graph(SHA2_CTX *h, const tni_graph *g) {
 }
 
 tn_status tni_graph_hash(const tni_graph *g, uint32_t phase, uint8_t hash[32]) {
-  SHA2_CTX h;
-  SHA256Init(&h);
+  hasher h = {.n = 0};
+  SHA256Init(&h.sha);
   put_u64(&h, phase);
   tn_status st = put_graph(&h, g);
-  SHA256Final(hash, &h);
+  hash_held(&h);
+  SHA256Final(hash, &h.sha);
   return st;
 }

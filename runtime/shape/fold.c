@@ -164,8 +164,7 @@ tn_status tni_fold_constants(tni_graph *g, uint64_t max_bytes, tni_eval_fn eval,
     if (st != TN_OK) return st;
   }
   tn_status st = fold_step_values(&f);
-  /* Subgraphs take the types that inference found of what they capture. */
-  if (st == TN_OK && (f.changed || g->n_subs)) st = tni_graph_finish(g, err);
+  if (st == TN_OK && f.changed) st = tni_graph_finish(g, err);
   if (st == TN_OK && n) *n = f.n;
   return st;
 }

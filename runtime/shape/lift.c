@@ -72,7 +72,7 @@ tn_status tni_lift_shape_values(tni_graph *g, uint32_t *n_removed, tn_error *err
     tn_status st = n->dead ? TN_OK : replace_target(g, given, n, &changed, err);
     if (st != TN_OK) return st;
   }
-  tn_status st = changed || g->n_subs ? tni_graph_finish(g, err) : TN_OK;
+  tn_status st = changed ? tni_graph_finish(g, err) : TN_OK;
   if (st != TN_OK) return st;
   removed += tni_graph_dce(g);
   if (n_removed) *n_removed = removed;

@@ -96,6 +96,15 @@ static void test_map(void) {
   CU_ASSERT(tni_map_get(m, "", 0, &v) && v == 4);
   CU_ASSERT_FALSE(tni_map_get(m, "a\0", 2, &v));
   tni_map_destroy(m);
+  /* Keys that the map does not own: as the caller changes them, so does what is found. */
+  char own[] = "one";
+  m = tni_map_create_lent();
+  CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+  CU_ASSERT_TRUE(tni_map_put_str(m, own, 1));
+  CU_ASSERT(tni_map_get_str(m, "one", &v) && v == 1);
+  own[0] = 'O';
+  CU_ASSERT_FALSE(tni_map_get_str(m, "one", &v));
+  tni_map_destroy(m);
   tni_map_destroy(NULL);
 }
 
