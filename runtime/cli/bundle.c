@@ -3,21 +3,29 @@
  * This program as part of a bundle: DIR/bin/tenon with DIR/bundle.json. Every file is compared with the list before any
  * of it is used.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <tenon/bundle.h>
 
 #include "runtime/cli/cli.h"
 
+/* This program's file; what it was started by says so too, where no /proc is mounted. */
+static bool find_program(char path[PATH_MAX]) {
+  const ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+  if (n > 0) path[n] = '\0';
+  const char *started = n > 0 ? NULL : (const char *)getauxval(AT_EXECFN);
+  return n > 0 || (started && realpath(started, path));
+}
+
 /* "DIR" of "DIR/bin/tenon"; malloc'd, NULL where it is not that. */
 static char *folder_of_program(void) {
-  char path[4096];
-  const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-  if (n <= 0) return NULL;
-  path[n] = '\0';
+  char path[PATH_MAX];
+  if (!find_program(path)) return NULL;
   for (int up = 0; up < 2; up++) {
     char *slash = strrchr(path, '/');
     if (!slash || slash == path || (up == 1 && strcmp(slash, "/bin") != 0)) return NULL;

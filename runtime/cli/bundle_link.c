@@ -2,7 +2,8 @@
  *
  * tenon bundle --static: one program of LIBDIR/tenon/static (static/meson.build): tenon-cli.o, NAME.o of each plugin,
  * libtenon.a, the other libraries from their archives where the compiler has them, and a table of the plugins with
- * their manifests, which is written here. The compiler is started, not a shell: no name is ever part of a command line.
+ * their manifests, which is written here. With --static-libc the C library is among them, and the program has no
+ * loader. The compiler is started, not a shell: no name is ever part of a command line.
  */
 #include <errno.h>
 #include <spawn.h>
@@ -198,13 +199,29 @@ static tn_status add_libraries(linking *l) {
   return st;
 }
 
+/* The compiler links the C library by itself; where it is in the program, its licence comes along. */
+static tn_status note_libc(linking *l) {
+  static const char *const names[] = {"c", "m", "gcc"};
+  char found[MAX_PATH];
+  tn_status st = TN_OK;
+  for (size_t i = 0; i < sizeof names / sizeof *names && st == TN_OK; i++) {
+    st = add_library(l, names[i], found, sizeof found);
+    if (st == TN_OK && *found == '/') l->from->used(l->from->ctx, found);
+    if (st == TN_OK && *found != '/' && i == 0)
+      st = fail(l->err, TN_E_UNAVAILABLE, "--static-libc: '%s' has no libc.a", l->cc);
+  }
+  return st;
+}
+
 static tn_status link_all(linking *l, const char *table, const char *const *plugins, uint32_t n) {
-  bool ok = add(l, "%s", l->cc) && add(l, "-o") && add(l, "%s", l->out) && add(l, "-s") && add(l, "-pie") &&
-            add(l, "-fPIE") && add(l, "-w") && add(l, "-Wl,-z,now,--gc-sections,--as-needed") && add(l, "%s", table) &&
-            add(l, "%s/tenon-cli.o", l->dir);
+  const bool whole = l->from->whole;
+  bool ok = add(l, "%s", l->cc) && add(l, "-o") && add(l, "%s", l->out) && add(l, "-s") &&
+            add(l, whole ? "-static-pie" : "-pie") && add(l, "-fPIE") && add(l, "-w") &&
+            add(l, "-Wl,-z,now,--gc-sections,--as-needed") && add(l, "%s", table) && add(l, "%s/tenon-cli.o", l->dir);
   for (uint32_t i = 0; ok && i < n; i++) ok = add(l, "%s/%s.o", l->dir, plugins[i]);
   ok = ok && add(l, "%s/libtenon.a", l->dir);
   tn_status st = ok ? add_libraries(l) : fail(l->err, TN_E_NO_MEMORY, "too many plugins");
+  if (st == TN_OK && whole) st = note_libc(l);
   if (st != TN_OK) return st;
   ok = add(l, "-pthread") && add(l, "-ldl") && add(l, "-lm");
   const int rc = ok ? run_linker(l, NULL, 0) : -ENOMEM;

@@ -105,6 +105,7 @@ typedef struct cli_link {
   const char *program;                       /* the tenon that LIBDIR/tenon/static stands beside */
   const char *plugin_dir;                    /* LIBDIR/tenon/plugins, or NULL */
   const char *compiler;                      /* NULL: cc */
+  bool whole;                                /* the C library is linked in too */
   void (*used)(void *ctx, const char *file); /* called with each archive */
   void *ctx;
 } cli_link;

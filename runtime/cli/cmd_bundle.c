@@ -20,7 +20,7 @@
 typedef struct bundle_opts {
   char *out, *prefix, *arch, *max_size, *verify, *compiler;
   char **with, **library_dirs;
-  int linked;
+  int linked, whole;
   char program[4096], plugins[4096], helper[4096];
   tn_bundle_opts o;
 } bundle_opts;
@@ -98,8 +98,12 @@ static void on_working(void *user, tn_runtime *rt) {
 static tn_status on_link(void *user, const char *const *plugins, uint32_t n, const char *out,
                          void (*used)(void *, const char *), void *ctx, tn_error *err) {
   const bundle_opts *b = user;
-  const cli_link l = {
-      .program = b->program, .plugin_dir = b->o.target_plugins, .compiler = b->compiler, .used = used, .ctx = ctx};
+  const cli_link l = {.program = b->program,
+                      .plugin_dir = b->o.target_plugins,
+                      .compiler = b->compiler,
+                      .whole = b->whole != 0,
+                      .used = used,
+                      .ctx = ctx};
   return cli_link_static(&l, plugins, n, out, err);
 }
 
@@ -163,7 +167,7 @@ static int make_in_folder(cli *c, bundle_opts *b, const tn_runtime_opts *ro) {
   b->o.library_dirs = (const char *const *)b->library_dirs;
   b->o.n_library_dirs = count_strings(b->library_dirs);
   b->o.working = on_working;
-  b->o.link = b->linked ? on_link : NULL;
+  b->o.link = b->linked || b->whole ? on_link : NULL;
   b->o.user = b;
   const char *epoch = cli_env("SOURCE_DATE_EPOCH"); /* reproducible-builds.org */
   b->o.created = epoch ? strtoll(epoch, NULL, 10) : 0;
@@ -220,6 +224,8 @@ int cmd_bundle(int argc, const char **argv) {
       {"prefix", 0, OPT_TEXT, &b.prefix, "DIR", NULL,
        "take program, libraries and plugins of the Tenon installed there", NULL},
       {"static", 0, OPT_FLAG, &b.linked, NULL, NULL, "link the plugins into the program (needs a compiler)", NULL},
+      {"static-libc", 0, OPT_FLAG, &b.whole, NULL, NULL, "as --static, with the C library: needs the kernel alone",
+       NULL},
       {"cc", 0, OPT_TEXT, &b.compiler, "CC", NULL, "the compiler that links, for the bundle's machine", "cc"},
       {"library-dir", 0, OPT_LIST, &b.library_dirs, "DIR", NULL, "search this folder for shared libraries first", NULL},
       {"verify", 0, OPT_TEXT, &b.verify, "DIR", NULL,

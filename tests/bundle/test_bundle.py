@@ -287,6 +287,38 @@ class Bundle(common.Case):
         self.assertIn("'no-such-compiler': No such file", r.stderr)
         self.assertFalse((self.tmp / "n").exists())
 
+    def from_an_empty_root(self, bundle, want, ask, emulator=None):
+        """The bundle in a root where nothing else is, /proc neither; needs root, for chroot."""
+        root = self.tmp / f"root of {bundle.name}"
+        shutil.copytree(bundle, root / "phone")
+        if emulator:
+            shutil.copy2(emulator, root / "emulator")
+        before = [str(p.relative_to(root)) for p in sorted(root.rglob("*"))]
+        self.assertEqual([p.name for p in sorted(root.iterdir())], ["emulator", "phone"] if emulator else ["phone"])
+        args = ["/emulator"] * bool(emulator) + ["/phone/bin/tenon", "run", "/phone/model", *ask]
+        r = subprocess.run([shutil.which("chroot") or "/usr/sbin/chroot", root, *args, "--log-level", "info"],
+                           capture_output=True, text=True, env={}, timeout=300)
+        self.assertEqual((r.returncode, r.stdout), (0, want), r.stderr)
+        self.assertEqual([str(p.relative_to(root)) for p in sorted(root.rglob("*"))], before)
+        return r
+
+    def check_whole(self, bundle):
+        """No loader is asked for, no library, and the C library's licence is there."""
+        program = subprocess.run(["readelf", "-dlW", bundle / "bin/tenon"], capture_output=True, text=True, check=True).stdout
+        self.assertNotIn("INTERP", program)
+        self.assertNotIn("NEEDED", program)
+        self.assertFalse((bundle / "lib").exists())
+        self.assertRegex(" ".join(p.name for p in (bundle / "licenses").rglob("*")), r"libc6-dev")
+
+    def test_static_libc(self):
+        if not (BUILD / "static/tenon-cli.o").exists():
+            self.skipTest("built without static parts")
+        b = self.make("--static-libc")
+        self.check_whole(b)
+        self.assertEqual(self.text(b, *ASK), self.expected())
+        if os.geteuid() == 0:
+            self.from_an_empty_root(b, self.expected(), ASK)
+
     def test_measured_width(self):
         """What this machine chose for b2 stands in the bundle, which packs and measures nothing."""
         if not common.has_avx2():
@@ -393,6 +425,13 @@ class Bundle(common.Case):
             r = under_qemu(s / "bin/tenon", "", "run", s / "model", *ask)
             self.assertEqual(r.stdout, want)
             self.assertRegex(r.stderr, r"cpu-neon-lut: packed 0 matrices .* mapped [1-9]")
+            w = self.make("--prefix", prefix, "--static-libc", "--cc", "aarch64-linux-gnu-gcc", name="w")
+            self.check_whole(w)
+            print(f"programs: {(s / 'bin/tenon').stat().st_size} bytes with --static, "
+                  f"{(w / 'bin/tenon').stat().st_size} with --static-libc", file=sys.stderr)
+            if os.geteuid() == 0:
+                r = self.from_an_empty_root(w, want, ask[:-2], qemu)
+                self.assertRegex(r.stderr, r"cpu-neon-lut: packed 0 matrices .* mapped [1-9]")
 
     def test_other_models(self):
         """A model that is a file, on the host: the command is infer."""
