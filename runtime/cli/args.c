@@ -30,6 +30,7 @@ static const struct {
     {"new-plugin", "a folder to begin a backend plugin with"},
     {"bundle", "a folder with just what a model needs on one kind of device"},
     {"quantize", "a model of few bits, from one of floats and a text"},
+    {"report", "a page of weight formats side by side: size, quality, speed, memory"},
     {"calibrate", "activation statistics on a text, for formats that need them"},
 };
 

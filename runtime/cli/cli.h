@@ -100,17 +100,6 @@ typedef struct cli_runtime {
   size_t n;
   char cache[4096], moved[4096], profiles[4096], helper[4096];
 } cli_runtime;
-/* Where a program for --static comes from (bundle_link.c). */
-typedef struct cli_link {
-  const char *program;                       /* the tenon that LIBDIR/tenon/static stands beside */
-  const char *plugin_dir;                    /* LIBDIR/tenon/plugins, or NULL */
-  const char *compiler;                      /* NULL: cc */
-  bool whole;                                /* the C library is linked in too */
-  void (*used)(void *ctx, const char *file); /* called with each archive */
-  void *ctx;
-} cli_link;
-/* Links `out`, the program with these plugins inside. TN_E_UNAVAILABLE: no compiler, or the parts are not installed. */
-tn_status cli_link_static(const cli_link *from, const char *const *plugins, uint32_t n, const char *out, tn_error *err);
 /* Options, environment, bundle -> options of a runtime. 0, or an exit code (reported). Finish in both cases. */
 int cli_runtime_opts(cli *c, uint32_t flags, cli_runtime *r);
 void cli_runtime_finish(cli_runtime *r);
@@ -195,6 +184,7 @@ struct parts;
 int cli_print_parts(cli *c, struct parts *p, const char *model, uint32_t tokens);
 
 int cmd_quantize(int argc, const char **argv);
+int cmd_report(int argc, const char **argv);
 int cmd_chat(int argc, const char **argv);
 int cmd_serve(int argc, const char **argv);
 int cmd_run(int argc, const char **argv);

@@ -16,6 +16,7 @@
 
 #include "runtime/base/base.h"
 #include "runtime/cli/cli.h"
+#include "runtime/cli/link/link.h"
 
 typedef struct bundle_opts {
   char *out, *prefix, *arch, *max_size, *verify, *compiler;

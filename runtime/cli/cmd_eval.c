@@ -23,7 +23,7 @@
 enum { MOST_LOGITS = 1 << 26, FEWEST_ROWS = 64 };
 
 typedef struct eval_opts {
-  char *text, *against;
+  char *text, *against, *original;
   int max_tokens, decode, window, stride;
 } eval_opts;
 
@@ -109,7 +109,9 @@ static tn_status score_rows(scorer *sc, const int32_t *ids, size_t at, size_t n,
   tn_status st = tn_chat_score(sc->chat, ids + at, n, &x, &rows, &vocab, &sc->c->err);
   if (st == TN_OK && (rows != n || vocab != sc->vocab)) st = TN_E_INTERNAL;
   if (st == TN_OK && sc->other) st = tn_chat_score(sc->other, ids + at, n, &y, &rows, &vocab, &sc->c->err);
-  if (st == TN_OK && (rows != n || vocab != sc->vocab)) st = TN_E_INTERNAL;
+  if (st == TN_OK && vocab != sc->vocab)
+    st = cli_error(&sc->c->err, TN_E_INVALID, "--original", "%zu tokens, and the model has %zu", vocab, sc->vocab);
+  if (st == TN_OK && rows != n) st = TN_E_INTERNAL;
   for (size_t i = 0; st == TN_OK && i < n; i++) {
     const int32_t next = ids[at + i + 1];
     if (at + i + 1 < from) continue;
@@ -230,13 +232,14 @@ static int print_score(const cli *c, const scorer *sc, const char *against) {
   return EXIT_DONE;
 }
 
-/* The other side: the format reference in the same profile, or plain f32 on the host profile. */
-static int open_other(cli *c, cli *host, const char *path, const char *against, tn_lm **other) {
-  if (strcmp(against, "reference") == 0) return gen_load(c, path, TN_MODEL_REFERENCE, other);
+/* The other side: the format reference in the same profile, or plain f32 on the host profile, there of another model
+ * that may be given. */
+static int open_other(cli *c, cli *host, const char *path, const eval_opts *o, tn_lm **other) {
+  if (strcmp(o->against, "reference") == 0) return gen_load(c, path, TN_MODEL_REFERENCE, other);
   *host = (cli){
       .command = c->command, .profile = (char *)"host", .format = c->format, .threads = c->threads, .cpus = c->cpus};
   int rc = cli_open(host, 0);
-  return rc ? rc : gen_load(host, path, 0, other);
+  return rc ? rc : gen_load(host, o->original ? o->original : path, 0, other);
 }
 
 /* A window is the context, and begins half of one after the one before, where the options say nothing else. */
@@ -262,7 +265,7 @@ static int evaluate_model(cli *c, const char *path, const eval_opts *o) {
   tn_status st = cli_read(o->text, &text, &n, &c->err);
   if (st != TN_OK) return cli_fail(c, st);
   int rc = gen_load(c, path, 0, &sc.lm);
-  if (!rc && o->against) rc = open_other(c, &host, path, o->against, &other);
+  if (!rc && o->against) rc = open_other(c, &host, path, o, &other);
   if (!rc) st = tn_chat_create(sc.lm, &sc.chat, &c->err);
   if (!rc && st == TN_OK && other) st = tn_chat_create(other, &sc.other, &c->err);
   if (!rc && st == TN_OK) rc = choose_windows(&sc, o);
@@ -291,6 +294,7 @@ int cmd_eval(int argc, const char **argv) {
       {"text", 0, OPT_TEXT, &o.text, "FILE", NULL, "a text, or a .json list of strings that are scored one by one",
        NULL},
       {"against", 0, OPT_TEXT, &o.against, NULL, "reference|host", "adds KL divergence and top-1 agreement", NULL},
+      {"original", 0, OPT_TEXT, &o.original, "MODEL", NULL, "with --against host: what MODEL was quantized from", NULL},
       {"max-tokens", 0, OPT_INT, &o.max_tokens, "N", "0..", "first N tokens of each text; 0: all", NULL},
       {"window", 0, OPT_INT, &o.window, "N", "2..", "tokens that are run at once", "the context"},
       {"stride", 0, OPT_INT, &o.stride, "N", "1..", "tokens from one window's begin to the next's", "half a window"},
@@ -300,6 +304,8 @@ int cmd_eval(int argc, const char **argv) {
       cli_parse(&c, argc, argv,
                 &(cli_use){.usage = "MODEL --text FILE [options]", .operand = "MODEL", .own = own, .context = true});
   if (!rc && !o.text) rc = cli_usage(&c, "--text FILE is needed");
+  if (!rc && o.original && (!o.against || strcmp(o.against, "host") != 0))
+    rc = cli_usage(&c, "--original goes with --against host");
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = evaluate_model(&c, c.operand, &o);
   cli_finish(&c);

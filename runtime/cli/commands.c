@@ -15,6 +15,7 @@ static const cli_command commands[] = {
     {"eval", cmd_eval},     {"bench", cmd_bench},         {"trace", cmd_trace},
     {"pack", cmd_pack},     {"conform", cmd_conform},     {"new-plugin", cmd_new_plugin},
     {"bundle", cmd_bundle}, {"calibrate", cmd_calibrate}, {"quantize", cmd_quantize},
+    {"report", cmd_report},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -10,6 +10,7 @@
 #include "runtime/base/base.h"
 #include "runtime/place/place.h"
 #include "runtime/plugin/load/load.h"
+#include "runtime/report/nodes.h"
 #include "runtime/report/weights.h"
 #include "runtime/session/session.h"
 
@@ -230,6 +231,7 @@ tn_status tni_pack_report(tn_model *m, bool errors, json_t **out, tn_error *err)
   json_object_set_new(j, "devices", list);
   if (errors) {
     json_object_set_new(j, "total", totals_json(&t));
+    tni_name_nodes(m->graph, t.list);
     json_object_set(j, "tensors", t.list);
   }
   json_decref(t.list);
@@ -359,6 +361,7 @@ tn_status tn_model_format_report(tn_model *m, const char *format, const int64_t 
     json_object_set(j, "plugins", plugins);
     json_object_set_new(j, "refused", json_integer(t.refused));
     json_object_set_new(j, "total", totals_json(&t.t));
+    tni_name_nodes(m->graph, t.t.list);
     json_object_set(j, "tensors", t.t.list);
     st = to_text(j, json, err);
   }

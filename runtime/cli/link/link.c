@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "runtime/base/base.h"
-#include "runtime/cli/cli.h"
+#include "runtime/cli/link/link.h"
 
 extern char **environ;
 
@@ -127,21 +127,21 @@ static void ident_of(const char *name, char *out, size_t n) {
 }
 
 static tn_status write_entry(linking *l, FILE *f, const char *name, uint32_t i) {
-  char path[2 * MAX_PATH], ident[128], *text = NULL;
-  size_t n = 0;
+  char path[2 * MAX_PATH], ident[128];
+  tni_file text;
   snprintf(path, sizeof path, "%s/%s.yaml", l->manifests, name);
   if (access(path, R_OK) != 0) snprintf(path, sizeof path, "%s/%s/%s.yaml", l->manifests, name, name);
-  const tn_status st = cli_read(path, &text, &n, l->err);
+  const tn_status st = tni_file_read(path, &text, l->err);
   if (st != TN_OK) return st;
   ident_of(name, ident, sizeof ident);
   fprintf(f, "extern int tn_static_entry_%s(const void *, void *, void *);\nstatic const char manifest_%u[] =\n  ",
           ident, i);
-  write_string(f, text, n);
+  write_string(f, text.data, text.bytes);
   fprintf(f,
           ";\nstatic const struct plugin plugin_%u = {sizeof(struct plugin), 1, 0, \"%s\", manifest_%u, "
           "tn_static_entry_%s};\n",
           i, name, i, ident);
-  free(text);
+  tni_file_unmap(&text);
   return TN_OK;
 }
 
@@ -186,9 +186,13 @@ static tn_status add_library(linking *l, const char *name, char *out, size_t siz
 
 static tn_status add_libraries(linking *l) {
   char path[MAX_PATH + 16], *text = NULL, *save = NULL, found[MAX_PATH];
-  size_t n = 0;
+  tni_file file;
   snprintf(path, sizeof path, "%s/libraries", l->dir);
-  tn_status st = cli_read(path, &text, &n, l->err);
+  tn_status st = tni_file_read(path, &file, l->err);
+  if (st != TN_OK) return st;
+  text = file.data ? strndup(file.data, file.bytes) : strdup("");
+  tni_file_unmap(&file);
+  if (!text) return fail(l->err, TN_E_NO_MEMORY, "out of memory");
   for (char *p = st == TN_OK ? strtok_r(text, " \n", &save) : NULL; p && st == TN_OK;
        p = strtok_r(NULL, " \n", &save)) {
     st = add_library(l, p, found, sizeof found);

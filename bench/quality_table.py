@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of bench/quality.py table: every weight format, rounded and calibrated, and types of caches.
+
+Each figure is what a command of Tenon prints. Rows are kept in WORK/results.json as they come, so that a stopped call goes on; one
+of another model file or another build of the program begins anew.
+"""
+import datetime
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import quality
+
+CHARS, TOKENS = 1200, 320
+# Formats that tenon quantize takes, and means of bits with a point.
+GRIDS = ["w8g", "w4g:32", "lev4s", "w4g:128", "lev4", "w3g", "lev3", "w2g", "lev2"]
+MIXES = ["4.25", "3.4", "2.625"]
+CACHES = ["f16", "bf16", "int8"]
+# What a goal says at its bits, on the demo model's first texts.
+GOALS = [(4.5, .0118), (4.25, .0138), (4.125, .0158), (3.4, .050), (3.125, .064), (2.625, .136), (2.125, .280), (1.75, .57)]
+HEADER = ("weights", "how", "bits, packed", "bits, file", "KL", "same first", "perplexity", "KL, second draw", "same first", "perplexity",
+          "prefill 256", "decode 64")
+
+
+def hash_of(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()[:16]
+
+
+class Table:
+    """Rows of one language model."""
+
+    def __init__(self, a, name, model, draws):
+        self.a, self.name, self.model, self.draws = a, name, model, draws
+        self.work = os.path.join(a.work, name)
+        os.makedirs(self.work, exist_ok=True)
+        self.env = quality.environment(a.plugins, os.path.join(self.work, "cache"))
+        self.path = os.path.join(self.work, "results.json")
+        stamp = [hash_of(os.path.join(model, "model.onnx")), hash_of(a.tenon)]
+        try:
+            self.kept = json.load(open(self.path, encoding="utf-8"))
+        except (OSError, ValueError):
+            self.kept = {}
+        if self.kept.get("stamp") != stamp:
+            shutil.rmtree(self.work)
+            os.makedirs(self.work)
+            self.kept = {"stamp": stamp, "answers": {}}
+        for draw, (scored, recorded) in draws.items():
+            for what, texts in (("scored", scored), ("recorded", recorded)):
+                with open(self.file(f"{draw}-{what}.json"), "w", encoding="utf-8") as f:
+                    json.dump(texts, f)
+
+    def file(self, name):
+        return os.path.join(self.work, name)
+
+    def ask(self, *args):
+        """What the command prints as JSON, or {"why": ...}; kept. None: the time is up."""
+        key = " ".join(args).replace(self.work, "WORK")
+        if key in self.kept["answers"]:
+            return self.kept["answers"][key]
+        if time.time() > self.a.end:
+            return None
+        print(f"{self.name}: {key}", file=sys.stderr, flush=True)
+        j, why = quality.run([self.a.tenon], [*args, "--threads", str(self.a.threads)], self.env)
+        for big in ("nodes", "tensors"):
+            (j or {}).pop(big, None)
+        self.kept["answers"][key] = j or {"why": why}
+        with open(self.path + ".half", "w", encoding="utf-8") as f:
+            json.dump(self.kept, f, indent=1)
+        os.replace(self.path + ".half", self.path)
+        return self.kept["answers"][key]
+
+    def profile(self, name, text):
+        path = self.file(name.replace(":", "-") + ".yaml")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text + "\n")
+        return ["--profile", path]
+
+    def score(self, model, draw, profile):
+        more = ["--original", self.model] if model != self.model else []
+        return self.ask("eval", model, "--text", self.file(draw + "-scored.json"), "--max-tokens", str(TOKENS), "--against", "host", *more,
+                        *profile)
+
+    def row(self, label, how, models, profile, packed=True):
+        """models: a folder for each draw; None where it was not made."""
+        r = {"weights": label, "how": how, "draws": {}}
+        for draw in self.draws:
+            got = self.score(models[draw], draw, profile) if models.get(draw) else None
+            if got and "why" in got:
+                r["why"] = got["why"]
+            elif got:
+                r["draws"][draw] = {k: got[k] for k in ("kl_divergence", "top1_agreement", "perplexity", "tokens")}
+        first = models.get(next(iter(self.draws)))
+        if not r["draws"] or not first:
+            return r
+        got = self.ask("pack", first, "--report", *profile) if packed else None
+        if got and "total" in got:
+            r["bits"] = got["total"]["bits_per_weight"]
+        got = None if self.a.no_speed else self.ask("bench", first, "-p", "256", "-n", "64", "-r", "5", *profile)
+        for t in (got or {}).get("rows", []):
+            r["prefill" if t["test"].startswith("pp") else "decode"] = t["tokens_per_s"]["median"]
+        return r
+
+    def quantized(self, label, args):
+        """The folder of each draw, and the file's bits where the command says them."""
+        models, bits, why = {}, None, None
+        for draw in self.draws:
+            out = self.file(f"{label.replace(':', '-')}-{draw}")
+            asked = ["quantize", self.model, "-o", out, "--text", self.file(draw + "-recorded.json"), *args]
+            if not os.path.isdir(out):
+                self.kept["answers"].pop(" ".join(asked).replace(self.work, "WORK"), None)
+            got = self.ask(*asked)
+            if got and "why" in got:
+                why = got["why"]
+            elif got:
+                models[draw] = out
+                bits = got.get("bits") if isinstance(got.get("bits"), float) else bits
+        return models, bits, why
+
+    def calibrated(self, label, args):
+        models, bits, why = self.quantized(label, args)
+        r = self.row(label, "calibrated", models, []) if models else {"weights": label, "how": "calibrated", "draws": {}}
+        if bits:
+            r["file_bits"] = bits
+        if why:
+            r["why"] = why
+        return r
+
+    def device(self):
+        got = self.ask("plugins", "--formats", "--profile", "default") or {}
+        return next((p for p in got.get("plugins", []) if p.get("devices") and p.get("formats")), None)
+
+    def rows(self):
+        same = {d: self.model for d in self.draws}
+        device, only = self.device(), self.a.only.split(",") if self.a.only else None
+        out = []
+        if not device:
+            sys.exit("no device with weight formats: tenon plugins says why")
+        formats = [g for f in device["formats"] if f["name"] != "int8" for g in ({"w4g": ["w4g:32", "w4g:128"]}.get(f["name"], [f["name"]]))]
+        for c in CACHES if not only or "kv" in only else []:
+            out.append(self.row("f32", f"caches in {c}", same, self.profile("kv-" + c, f"plugins: [host]\nkv: {c}"), packed=False))
+        for f in formats:
+            if only and f not in only:
+                continue
+            name, _, group = f.partition(":")
+            options = f"format: {name}" + (f", group: {group}" if group else "")
+            profile = self.profile(f, f"plugins: [{{name: {device['name']}, options: {{{options}}}}}, host]")
+            out.append(self.row(f, "rounded", same, profile))
+        for f in GRIDS if not self.a.rounded else []:
+            if f in formats and (not only or f in only):
+                out.append(self.calibrated(f, ["--weights", f]))
+        for b in MIXES if not self.a.rounded else []:
+            if not only or b in only:
+                out.append(self.calibrated(b, ["--bits", b]))
+        return [r for r in out if r["draws"] or "why" in r]
+
+
+# --- what is written
+
+def cell(v, text):
+    return "-" if v is None else format(v, text)
+
+
+def cells(r, draws):
+    out = [r["weights"], r["how"], cell(r.get("bits"), ".3f"), cell(r.get("file_bits"), ".3f")]
+    for d in draws:
+        s = r["draws"].get(d, {})
+        top = s.get("top1_agreement")
+        out += [cell(s.get("kl_divergence"), ".4f"), cell(top and 100 * top, ".2f"), cell(s.get("perplexity"), ".3f")]
+    out += [cell(r.get("prefill"), ".0f"), cell(r.get("decode"), ".0f")]
+    return out if r["draws"] else out[:2] + [r["why"]]
+
+
+def markdown(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(map(str, r + [""] * (len(header) - len(r)))) + " |" for r in rows]) + "\n"
+
+
+def goals(rows, draws):
+    """Each goal beside the row that is nearest below its bits or at most one in a hundred above."""
+    out = []
+    for bits, kl in GOALS:
+        best = None
+        for r in rows:
+            b = r.get("file_bits") or r.get("bits")
+            if b and b <= 1.015 * bits and r["draws"] and r["how"] != "caches":
+                got = r["draws"].get(draws[0], {}).get("kl_divergence")
+                if got is not None and (best is None or got < best[1]):
+                    best = (r, got, b)
+        out.append([bits, kl] + ([f"{best[0]['weights']}, {best[0]['how']}", f"{best[2]:.3f}", f"{best[1]:.4f}", "met" if best[1] <= kl else
+                                  f"{best[1] / kl:.2f} of it"] if best else ["-"] * 4))
+    return markdown(("bits", "goal, KL", "best row of so many bits", "its bits", "its KL", "result"), out)
+
+
+def embeddings(a):
+    """all-MiniLM-L6-v2: cosine of vectors to those of f32, rounded and calibrated."""
+    import embeddings as e
+    import numpy as np
+    e_args = type("Args", (), {"tenon": a.tenon, "plugins": a.plugins, "work": os.path.join(a.work, "minilm-vectors")})()
+    os.makedirs(e_args.work, exist_ok=True)
+    folder, kept = os.path.join(e_args.work, "minilm"), os.path.join(e_args.work, "rows.json")
+    env = quality.environment(a.plugins, os.path.join(e_args.work, "cache"))
+    if not os.path.exists(os.path.join(folder, "model.onnx")):
+        shutil.rmtree(folder, ignore_errors=True)
+        e.make(folder)
+    text = os.path.join(a.data, e.TEXT)
+    every = e.paragraphs(text, 400)
+    scored, recorded = every[::2], every[1::2]
+    with open(os.path.join(e_args.work, "recorded.json"), "w", encoding="utf-8") as f:
+        json.dump(recorded, f)
+    base, why = e.embed(e_args, folder, "host", scored, env)
+    if why:
+        return [["-", "-", why]]
+    stamp = hash_of(a.tenon)
+    try:
+        rows = json.load(open(kept, encoding="utf-8"))
+    except (OSError, ValueError):
+        rows = {}
+    if rows.get("stamp") != stamp:
+        rows = {"stamp": stamp}
+    for how in ("rounded",) if a.rounded else ("rounded", "calibrated"):
+        for f in GRIDS:
+            if f"{f} {how}" in rows or time.time() > a.end or (a.only and f not in a.only.split(",")):
+                continue
+            model, profile = folder, e.profile_of(e_args, f)
+            if how == "calibrated":
+                model, profile = os.path.join(e_args.work, f.replace(":", "-")), "default"
+                shutil.rmtree(model, ignore_errors=True)
+                _, why = quality.run([a.tenon], ["quantize", folder, "-o", model, "--text", os.path.join(e_args.work, "recorded.json"), "--weights",
+                                                 f, "--threads", str(a.threads)], env)
+                if why:
+                    rows[f"{f} {how}"] = [f, how, why]
+                    continue
+            v, why = e.embed(e_args, model, profile, scored, env)
+            j, _ = quality.run([a.tenon], ["pack", model, "--report", "--profile", profile], env)
+            bits = f"{j['total']['bits_per_weight']:.3f}" if j else "-"
+            c = (v * base).sum(1) if not why else None
+            rows[f"{f} {how}"] = [f, how, bits, f"{c.mean():.5f}", f"{c.min():.5f}",
+                                  f"{(e.nearest(v) == e.nearest(base)).sum()} of {len(scored)}"] if c is not None else [f, how, bits, why]
+            with open(kept, "w", encoding="utf-8") as out:
+                json.dump(rows, out, indent=1)
+    assert np is not None
+    return [r for k, r in rows.items() if k != "stamp"]
+
+
+def charts(a, rows, draws, under):
+    """KL over bits and over decode speed, as SVG."""
+    import chart
+    before, peers = {}, []
+    with open(os.path.join(quality.HERE, "results", "2026-11-24-demo-quality.json"), encoding="utf-8") as f:
+        before = json.load(f)["formats"]
+    with open(a.peers, encoding="utf-8") as f:
+        known = json.load(f)
+    peers = [("peers", p["name"], p["bits"], p["kl"]) for p in known["rows"]]
+    now, speed, old = [], [], []
+    for r in rows:
+        kl, bits = r["draws"].get(draws[0], {}).get("kl_divergence"), r.get("file_bits") or r.get("bits")
+        if not kl or not bits or r["how"].startswith("caches"):
+            continue
+        if r["how"] == "rounded" and r["weights"] in before:
+            old.append(("Tenon, rounded", r["weights"], bits, before[r["weights"]]["kl"]))
+        if r["how"] == "calibrated":
+            now.append(("Tenon, calibrated", r["weights"], bits, kl))
+        if r.get("decode"):
+            speed.append(("Tenon, calibrated" if r["how"] == "calibrated" else "Tenon, rounded", r["weights"], r["decode"], kl))
+    colours = {"Tenon, rounded": "#8fb8d4", "Tenon, calibrated": "#1d5c85", "peers": "#b0853c"}
+    out = {}
+    if now or old:
+        out["kl-bits.svg"] = chart.scatter(old + now + peers, colours, 1, "KL divergence over bits (down is closer to the f32 model)",
+                                           under + f" Peers: {known['by']}.", "bits a weight, packed bytes x 8 / weights")
+    if speed:
+        step = 10 ** (len(str(int(max(p[2] for p in speed)))) - 1)
+        out["kl-decode.svg"] = chart.scatter(speed, {k: v for k, v in colours.items() if k != "peers"}, max(1, step // 2),
+                                             "KL divergence over decode speed (right is faster, down is closer)", under,
+                                             "decode of 64 tokens, tokens per second")
+    return out
+
+
+def machine():
+    cpu = next((s.split(":", 1)[1].strip() for s in open("/proc/cpuinfo", encoding="utf-8") if s.startswith("model name")), "?")
+    return f"{cpu}, {os.cpu_count()} processors, {datetime.date.today()}"
+
+
+def draws_of(texts, n, cut):
+    """Two draws: what is scored, what is calibrated on; no text is on both sides of one."""
+    def short(ts):
+        return [t[:cut] for t in ts]
+    return {"first": (short(texts[:n]), texts[n + n // 3:]), "second": (short(texts[n + n // 3:]), texts[:n + n // 3])}
+
+
+def make(a):
+    a.end = time.time() + 60 * a.minutes if a.minutes else float("inf")
+    a.data = a.data or os.path.join(quality.ROOT, "..", "shared", "data")
+    a.peers = a.peers or os.path.join(quality.HERE, "results", "2026-11-22-ik-quality.json")
+    texts = {"demo": (os.path.join(quality.ROOT, "models", "demo"), os.path.join(quality.ROOT, "models", "train", "valid.json"), 30),
+             "stories260k": (os.path.join(a.data, "lm", "stories260k-onnx"), os.path.join(a.data, "text", "tinystories_30.json"), 12)}
+    page, pictures = [], {}
+    for name in a.models.split(","):
+        if name == "minilm":
+            rows = embeddings(a)
+            page.append("## all-MiniLM-L6-v2\n\nCosines of 200 paragraphs of WikiText-2 to the vectors of f32; calibrated on 200 others.\n\n" + markdown(
+                ("weights", "how", "bits, packed", "cosine, mean", "least", "the same nearest text"), rows))
+            continue
+        model, path, n = texts[name]
+        if not os.path.exists(model) or not os.path.exists(path):
+            print(f"{name}: not here, or {path} is not", file=sys.stderr)
+            continue
+        draws = draws_of(json.load(open(path, encoding="utf-8")), n, CHARS)
+        draws = {d: draws[d] for d in a.draws.split(",")}
+        table = Table(a, name, model, draws)
+        rows = table.rows()
+        tokens = [next((r["draws"][d]["tokens"] for r in rows if d in r["draws"]), 0) for d in draws]
+        header = HEADER[:4] + HEADER[4:4 + 3 * len(draws)] + HEADER[10:]
+        page.append(f"## {name}\n\n{' and '.join(map(str, tokens))} tokens are scored.\n\n" + markdown(header, [cells(r, draws) for r in rows]))
+        if name == "demo":
+            page.append("### Goals\n\n" + goals(rows, list(draws)))
+            pictures = charts(a, rows, list(draws), f"models/demo, {tokens[0]} tokens, {machine()}.")
+    text = "\n".join(page)
+    print(text)
+    for folder in [a.work] + ([os.path.join(quality.ROOT, "docs", "pictures")] if a.write else []):
+        for name, svg in pictures.items():
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+                f.write(svg)
+    if a.write:
+        with open(os.path.join(quality.ROOT, "docs", "quality-table.md"), "w", encoding="utf-8") as f:
+            f.write(INTRO.format(machine=machine(), command=a.command) + text)
+    return 0 if time.time() <= a.end else 3
+
+
+INTRO = """# Quality of every weight format
+
+Made by `{command}`. {machine}.
+
+Each text is cut at 1,200 characters and 320 tokens. KL is the divergence from the model in f32, per token, by
+`tenon eval --against host`: rounding of activations is in it. The second draw scores other texts and calibrates on other ones.
+Bits are packed bytes x 8 / weights, scales and padding included; those of the file are what `quantize` says where a budget chose.
+Speeds are tokens per second of this small model, which lies in the caches of the processor: [speed](speed.md) has those of large ones.
+
+![KL divergence over bits](pictures/kl-bits.svg)
+
+![KL divergence over decode speed](pictures/kl-decode.svg)
+
+"""
