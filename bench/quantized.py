@@ -7,7 +7,7 @@
 Each width, or weight format of a plugin (lev4, w4g:32; profile default), is quantized twice, by rounding (--round) and with calibration on the texts from the 40th on. Scored are the first
 30 texts, each cut at 1,200 characters and 320 tokens, and the ten after them. Weights alone count: onnxruntime computes in
 f32 with the codes taken as floats. For widths that its MatMulNBits has, it also runs the folder as it is: the largest
-difference of logits is printed. Python with numpy, onnx, onnxruntime and tokenizers.
+difference of logits is printed, and that of Tenon's from onnxruntime's. Python with numpy, onnx, onnxruntime and tokenizers.
 """
 import argparse
 import json
@@ -79,7 +79,7 @@ def open_session(model, threads, ort):
     return ort.InferenceSession(model, o, providers=["CPUExecutionProvider"])
 
 
-def log_softmax(s, ids, np):
+def feeds_of(s, ids, np):
     feeds = {}
     for i in s.get_inputs():
         if i.name == "input_ids":
@@ -90,7 +90,11 @@ def log_softmax(s, ids, np):
             feeds[i.name] = np.arange(len(ids))[None]
         else:
             feeds[i.name] = np.zeros([1, i.shape[1], 0, i.shape[3]], np.float32)
-    x = s.run(["logits"], feeds)[0][0].astype(np.float64)
+    return feeds
+
+
+def log_softmax(s, ids, np):
+    x = s.run(["logits"], feeds_of(s, ids, np))[0][0].astype(np.float64)
     x -= x.max(-1, keepdims=True)
     return x - np.log(np.exp(x).sum(-1, keepdims=True))
 
@@ -118,6 +122,27 @@ def largest_difference(folder, floats, ids, threads, np, ort):
         return "-"
 
 
+def tenon_beside(tenon, folder, ids, threads, np, ort):
+    """Largest difference of logits, Tenon beside onnxruntime on the same file: in f32, and by the default profile."""
+    try:
+        s = open_session(os.path.join(folder, "model.onnx"), threads, ort)
+        feeds = feeds_of(s, ids, np)
+        want = s.run(["logits"], feeds)[0]
+    except Exception:  # the kernel lacks this width
+        return "-"
+    out = []
+    with tempfile.TemporaryDirectory() as tmp:
+        given = []
+        for i, (name, v) in enumerate(feeds.items()):
+            np.save(os.path.join(tmp, f"{i}.npy"), v)
+            given += ["--in", f"{name}={tmp}/{i}.npy"]
+        for profile in ("host", "default"):
+            subprocess.run([tenon, "infer", folder, *given, "--out", os.path.join(tmp, profile), "--profile", profile], check=True,
+                           capture_output=True)
+            out.append(np.abs(np.load(os.path.join(tmp, profile, "logits.npy")) - want).max())
+    return f"{out[0]:.2g} / {out[1]:.2g} of {np.abs(want).max():.1f}"
+
+
 def main():
     p = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
     p.add_argument("tenon")
@@ -139,7 +164,7 @@ def main():
     plain = [score(f32, s, b, np) for s, b in zip(sets, bases)]
     print(f"f32: perplexity {plain[0][1]:.3f} and {plain[1][1]:.3f}, {sum(map(len, sets[0]))} and {sum(map(len, sets[1]))} tokens\n")
     print("| weights | bits per weight | how | KL | perplexity | same first choice | KL, other texts | perplexity, other "
-          "texts | onnxruntime's kernel, log probabilities |\n|" + "---|" * 9, flush=True)
+          "texts | onnxruntime's kernel, log probabilities | Tenon beside onnxruntime, logits: f32 / default of largest |\n|" + "---|" * 10, flush=True)
     with tempfile.TemporaryDirectory() as tmp:
         tmp = a.keep or tmp
         text = os.path.join(tmp, "calibration.json")
@@ -161,7 +186,8 @@ def main():
                 r = [score(s, q, b, np) for q, b in zip(sets, bases)]
                 print(f"| {width} | {each:.3f} | {how} | {r[0][0]:.4f} | {r[0][1]:.3f} | "
                       f"{100 * r[0][2]:.2f} % | {r[1][0]:.4f} | {r[1][1]:.3f} | "
-                      f"{largest_difference(out, s, sets[0][0], a.threads, np, ort)} |", flush=True)
+                      f"{largest_difference(out, s, sets[0][0], a.threads, np, ort)} | "
+                      f"{tenon_beside(a.tenon, out, sets[0][0], a.threads, np, ort)} |", flush=True)
     return 0
 
 

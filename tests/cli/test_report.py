@@ -89,8 +89,8 @@ class Report(common.Case):
 
     def test_page(self):
         self.need_plugin()
-        command = self.report("--prompt", "A <b>\"bold\" & 'quoted'", "--work", self.tmp / "work")
-        figures = self.json(*command)
+        asked = self.report("--prompt", "A <b>\"bold\" & 'quoted'", "--work", self.tmp / "work")
+        figures = self.json(*asked)
         rows = {r["label"]: r for r in figures["rows"]}
         self.assertEqual(list(rows), ["f32", "f32, cache f16", "f32, cache bf16", "f32, cache int8", "default", "w4g:32", "w2g"])
         self.assertEqual(figures["failed"], 0)
@@ -125,7 +125,7 @@ class Report(common.Case):
         # a second call asks nothing again
         before = {p.name: p.stat().st_mtime_ns for p in (self.tmp / "work").glob("*.json")}
         self.assertIn("w2g.bench.json", before)
-        again = self.json(*command)
+        again = self.json(*asked)
         self.assertEqual(again, figures)
         self.assertEqual({p.name: p.stat().st_mtime_ns for p in (self.tmp / "work").glob("*.json")}, before)
         # one of another text does
