@@ -128,6 +128,7 @@ void srv_detokenize(srv_call *c);
 void srv_health(srv_call *c); /* metrics.c */
 void srv_ready(srv_call *c);
 void srv_show_metrics(srv_call *c);
+void srv_page(srv_call *c); /* page.c */
 void srv_no_responses(srv_call *c);
 
 /* The handlers of libmicrohttpd (routes.c). */

@@ -9,6 +9,9 @@
 #include "runtime/serve/inside.h"
 
 static const srv_route routes[] = {
+    {"GET", "/", srv_page, true},
+    {"GET", "/page.js", srv_page, true},
+    {"GET", "/page.css", srv_page, true},
     {"GET", "/health", srv_health, true},
     {"GET", "/ready", srv_ready, true},
     {"GET", "/metrics", srv_show_metrics, false},
