@@ -8,6 +8,7 @@
 
 #include "runtime/base/base.h"
 #include "runtime/serve/ask.h"
+#include "runtime/serve/form.h"
 
 static bool start(srv_ask *a) {
   srv_refusal *r = &a->call->refusal;
@@ -23,6 +24,7 @@ static bool start(srv_ask *a) {
     job->params = a->params;
     job->params.seed += i % a->n;
     job->params.max_tokens = (uint32_t)a->max_tokens;
+    if (!srv_more_start(a, &a->x.choice[i])) return srv_refuse(r, 503, "no_memory", NULL, "out of memory");
   }
   if (!srv_exchange_start(&a->x))
     return srv_refuse(r, 429, "queue_full", NULL, "%u requests wait already (--queue)", a->call->server->o->waiting);
@@ -92,12 +94,13 @@ static json_t *message_json(srv_speech *s) {
   return j;
 }
 
-static json_t *whole_choice(const srv_ask *a, uint32_t i) {
+static json_t *whole_choice(srv_ask *a, uint32_t i) {
   const srv_choice *c = &a->x.choice[i];
   if (a->chat) srv_speech_push(&a->speech[i].s, c->text, c->n, true);
-  return json_pack("{s:i, s:o, s:n, s:s}", "index", (int)i, a->chat ? "message" : "text",
-                   a->chat ? message_json(&a->speech[i].s) : text_json(c->text, c->n), "logprobs", "finish_reason",
-                   finish_reason(a, i));
+  json_t *log = srv_exchange_log(&a->x, i, a->model->is->lm, a->chat);
+  return json_pack("{s:i, s:o, s:o, s:s}", "index", (int)i, a->chat ? "message" : "text",
+                   a->chat ? message_json(&a->speech[i].s) : text_json(c->text, c->n), "logprobs", log ? log : json_null(),
+                   "finish_reason", finish_reason(a, i));
 }
 
 /* False: some choice failed, and the refusal says why. */
@@ -148,8 +151,9 @@ static void put_event(FILE *out, json_t *j) {
 }
 
 static void put_piece(srv_ask *a, FILE *out, uint32_t i, json_t *delta, const char *finish) {
-  json_t *choice = json_pack("{s:i, s:o, s:n, s:o}", "index", (int)i, a->chat ? "delta" : "text", delta, "logprobs",
-                             "finish_reason", finish ? json_string(finish) : json_null());
+  json_t *log = srv_exchange_log(&a->x, i, a->model->is->lm, a->chat);
+  json_t *choice = json_pack("{s:i, s:o, s:o, s:o}", "index", (int)i, a->chat ? "delta" : "text", delta, "logprobs",
+                             log ? log : json_null(), "finish_reason", finish ? json_string(finish) : json_null());
   json_t *j = frame(a, "chat.completion.chunk", "text_completion", json_pack("[o]", choice));
   if (a->usage) json_object_set_new(j, "usage", json_null());
   put_event(out, j);

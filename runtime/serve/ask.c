@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "runtime/base/base.h"
+#include "runtime/serve/form.h"
 
 static uint64_t random64(void) {
   uint64_t v = 0;
@@ -33,6 +34,8 @@ void srv_ask_destroy(srv_ask *a) {
   for (uint32_t i = 0; a->speech && i < a->x.n; i++) srv_speech_finish(&a->speech[i].s);
   free(a->speech);
   srv_exchange_finish(&a->x);
+  srv_form_give(a);
+  free(a->bias);
   for (uint32_t i = 0; i < a->n_prompts; i++) tn_free(a->prompt[i].v);
   json_decref(a->body);
   free(a);
@@ -44,15 +47,13 @@ static bool read_sampler(srv_ask *a) {
   srv_refusal *r = &a->call->refusal;
   const json_t *b = a->body;
   tn_gen_params *p = &a->params;
-  double temp = p->temperature, top_p = p->top_p, min_p = p->min_p, repeat = p->repeat_penalty, none = 0;
+  double temp = p->temperature, top_p = p->top_p, min_p = p->min_p, repeat = p->repeat_penalty;
   int64_t top_k = p->top_k, seed = 0;
   a->seeded = json_is_integer(json_object_get(b, "seed"));
   const bool good = srv_real(r, b, "", "temperature", 0, 100, &temp) && srv_real(r, b, "", "top_p", 0, 1, &top_p) &&
                     srv_real(r, b, "", "min_p", 0, 1, &min_p) && srv_count(r, b, "", "top_k", 0, INT32_MAX, &top_k) &&
                     srv_real(r, b, "", "repeat_penalty", 1e-3, 1e3, &repeat) &&
-                    srv_count(r, b, "", "seed", INT64_MIN, INT64_MAX, &seed) &&
-                    srv_real(r, b, "", "frequency_penalty", -2, 2, &none) &&
-                    srv_real(r, b, "", "presence_penalty", -2, 2, &none);
+                    srv_count(r, b, "", "seed", INT64_MIN, INT64_MAX, &seed);
   if (!good) return false;
   p->temperature = (float)temp;
   p->top_p = top_p > 0 ? (float)top_p : 1e-6f; /* 0: the most likely token */
@@ -81,20 +82,6 @@ static bool read_stop(srv_ask *a) {
   return true;
 }
 
-/* What this server cannot do is said, not passed over: an answer would not be what was asked for. */
-static bool refuse_unknown(srv_ask *a) {
-  static const char *const zero[] = {"frequency_penalty", "presence_penalty"};
-  srv_refusal *r = &a->call->refusal;
-  for (size_t i = 0; i < sizeof zero / sizeof *zero; i++)
-    if (json_number_value(json_object_get(a->body, zero[i])) != 0)
-      return srv_refuse(r, 400, "unsupported", zero[i], "'%s' is not supported yet; 'repeat_penalty' is", zero[i]);
-  const json_t *bias = json_object_get(a->body, "logit_bias"), *log = json_object_get(a->body, "logprobs");
-  if (json_object_size(bias)) return srv_refuse(r, 400, "unsupported", "logit_bias", "'logit_bias' is not supported yet");
-  if (log && !json_is_null(log) && !json_is_false(log))
-    return srv_refuse(r, 400, "unsupported", "logprobs", "'logprobs' are not supported yet");
-  return true;
-}
-
 static bool read_stream(srv_ask *a) {
   srv_refusal *r = &a->call->refusal;
   json_t *o = NULL;
@@ -115,7 +102,7 @@ bool srv_ask_read(srv_ask *a) {
   tn_lm_gen_defaults(a->model->is->lm, &a->params);
   a->params.n_stop = 0;
   a->params.stop = NULL;
-  if (!read_sampler(a) || !read_stop(a) || !read_stream(a) || !refuse_unknown(a)) return false;
+  if (!read_sampler(a) || !read_stop(a) || !read_stream(a) || !srv_more_read(a)) return false;
   if (!srv_count(r, a->body, "", "n", 1, SRV_MAX_N, &n) || !srv_count(r, a->body, "", "max_tokens", 1, INT32_MAX, &most) ||
       !srv_count(r, a->body, "", "max_completion_tokens", 1, INT32_MAX, &newer))
     return false;

@@ -37,6 +37,9 @@ typedef struct srv_ask {
   int64_t max_tokens; /* 0: as far as it goes */
   srv_ids prompt[SRV_MAX_PROMPTS];
   uint32_t n_prompts;
+  struct srv_form *form;      /* that the answer keeps to, or NULL */
+  struct tn_logit_bias *bias; /* of params */
+  int64_t top;                /* likely tokens that are listed; -1: none, and not how likely */
   json_t *tools;     /* that may be called, or NULL; of the body */
   bool one_call, thinks; /* thinks: the prompt ends where thoughts begin */
   srv_exchange x;

@@ -7,21 +7,8 @@
 
 #include "runtime/base/base.h"
 #include "runtime/serve/ask.h"
+#include "runtime/serve/form.h"
 #include "runtime/serve/messages.h"
-
-/* The grammar that an answer keeps to comes here. */
-static bool read_format(srv_ask *a) {
-  srv_refusal *r = &a->call->refusal;
-  json_t *format = NULL;
-  const char *type = "text";
-  if (!srv_object(r, a->body, "", "response_format", &format) || !srv_text(r, format, "response_format.", "type", &type))
-    return false;
-  if (strcmp(type, "text") == 0) return true;
-  if (strcmp(type, "json_object") != 0 && strcmp(type, "json_schema") != 0)
-    return srv_refuse(r, 400, "invalid_value", "response_format.type",
-                      "'response_format.type' is '%.40s': it must be text, json_object or json_schema", type);
-  return srv_refuse(r, 400, "unsupported", "response_format", "'response_format' %s is not supported yet", type);
-}
 
 /* Of a list of tools, those that the template gets. NULL at *tools: none. */
 static bool read_tools(srv_ask *a, json_t **tools) {
@@ -46,8 +33,9 @@ static bool read_tools(srv_ask *a, json_t **tools) {
   const char *word = json_string_value(choice);
   if (word && strcmp(word, "none") == 0) *tools = NULL;
   if (word && (strcmp(word, "none") == 0 || strcmp(word, "auto") == 0)) return true;
+  if ((json_is_object(choice) || (word && strcmp(word, "required") == 0)) && *tools) return true;
   if (json_is_object(choice) || (word && strcmp(word, "required") == 0))
-    return srv_refuse(r, 400, "unsupported", "tool_choice", "'tool_choice' may be none or auto: a call cannot be forced yet");
+    return srv_refuse(r, 400, "invalid_value", "tool_choice", "'tool_choice' asks for a call, and there are no 'tools'");
   return srv_refuse(r, 400, "invalid_value", "tool_choice", "'tool_choice' must be none, auto, required or an object");
 }
 
@@ -84,8 +72,8 @@ static bool read_chat(srv_ask *a) {
   srv_refusal *r = &a->call->refusal;
   json_t *list = NULL, *variables = NULL;
   bool parallel = true;
-  if (!srv_ask_read(a) || !srv_list(r, a->body, "", "messages", &list) || !read_format(a) || !read_tools(a, &a->tools) ||
-      !srv_flag(r, a->body, "", "parallel_tool_calls", &parallel) ||
+  if (!srv_ask_read(a) || !srv_list(r, a->body, "", "messages", &list) || !read_tools(a, &a->tools) ||
+      !srv_flag(r, a->body, "", "parallel_tool_calls", &parallel) || !srv_form_read(a) ||
       !srv_object(r, a->body, "", "chat_template_kwargs", &variables))
     return false;
   if (!tn_lm_has_template(a->model->is->lm))

@@ -7,6 +7,7 @@
 
 #include "runtime/base/base.h"
 #include "runtime/serve/ask.h"
+#include "runtime/serve/form.h"
 
 static bool text_prompt(srv_ask *a, const json_t *j, const char *path) {
   tn_long_error err;
@@ -72,7 +73,7 @@ static bool read_completion(srv_ask *a) {
   if (echo) return srv_refuse(r, 400, "unsupported", "echo", "'echo' is not supported");
   if (suffix) return srv_refuse(r, 400, "unsupported", "suffix", "'suffix' is not supported");
   if (best != 1 && best != a->n) return srv_refuse(r, 400, "unsupported", "best_of", "'best_of' is not supported");
-  return read_prompts(a);
+  return srv_form_read(a) && read_prompts(a);
 }
 
 void srv_complete(srv_call *c) {

@@ -10,8 +10,11 @@
 static void on_token(void *user, int32_t id, const char *text, size_t n) {
   srv_choice *c = user;
   srv_exchange *x = c->of;
-  (void)id;
   pthread_mutex_lock(&x->lock);
+  if (c->log) {
+    srv_log_add(c->log, id);
+    x->no_memory = x->no_memory || c->log->no_memory;
+  }
   if (!x->first_ns) x->first_ns = tni_now_ns();
   if (n > c->cap - c->n) {
     const size_t cap = (c->n + n) * 2 + 64;
@@ -72,7 +75,10 @@ void srv_exchange_finish(srv_exchange *x) {
   pthread_mutex_lock(&x->lock);
   while (x->open) pthread_cond_wait(&x->news, &x->lock);
   pthread_mutex_unlock(&x->lock);
-  for (uint32_t i = 0; i < x->n; i++) free(x->choice[i].text);
+  for (uint32_t i = 0; i < x->n; i++) {
+    free(x->choice[i].text);
+    srv_log_destroy(x->choice[i].log);
+  }
   free(x->choice);
   x->choice = NULL;
   pthread_cond_destroy(&x->news);
@@ -142,4 +148,12 @@ bool srv_exchange_ended(srv_exchange *x) {
   for (uint32_t i = 0; i < x->n; i++) all = all && x->choice[i].told;
   pthread_mutex_unlock(&x->lock);
   return all;
+}
+
+json_t *srv_exchange_log(srv_exchange *x, uint32_t i, const tn_lm *lm, bool chat) {
+  srv_log *l = x->choice[i].log;
+  pthread_mutex_lock(&x->lock);
+  json_t *j = l && l->taken < l->n ? srv_log_json(l, lm, chat) : NULL;
+  pthread_mutex_unlock(&x->lock);
+  return j;
 }

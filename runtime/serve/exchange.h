@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "runtime/serve/logprobs.h"
 #include "runtime/serve/slots/slots.h"
 
 typedef struct srv_exchange srv_exchange;
@@ -18,6 +19,7 @@ typedef struct srv_choice {
   char *text; /* all that came */
   size_t n, cap;
   size_t taken; /* of it, by who answers */
+  srv_log *log; /* NULL: nobody asks how likely tokens were */
   bool ended, told; /* told: who answers knows */
   tn_status st;
   tn_long_error err;
@@ -45,5 +47,7 @@ bool srv_exchange_wait(srv_exchange *x, int ms);
 /* What is new of choice i, malloc'd at *text (NULL: nothing). *ended: nothing comes after it; said once. */
 bool srv_exchange_take(srv_exchange *x, uint32_t i, char **text, size_t *n, bool *ended);
 bool srv_exchange_ended(srv_exchange *x);
+/* How likely the tokens of choice i were that came since the last call; NULL: nobody asks, or there are none. */
+json_t *srv_exchange_log(srv_exchange *x, uint32_t i, const tn_lm *lm, bool chat);
 
 #endif

@@ -30,12 +30,17 @@ void srv_time_add(srv_times *t, int64_t ns);
 
 /* --- the server (server.c) --- */
 
+typedef struct srv_form srv_form;
+typedef struct srv_forms srv_forms;
+
 typedef struct srv_model {
   const serve_model *is;
   slots *slots;               /* of a language model */
   pthread_mutex_t embedding;  /* an embedder takes one call at a time */
   json_t *placement;          /* nodes by device, or NULL */
   int64_t since;
+  pthread_mutex_t forming;
+  struct srv_forms *forms; /* under the lock above; form.c */
 } srv_model;
 
 typedef struct srv_server {

@@ -44,7 +44,7 @@ void srv_send_text(srv_call *c, int status, const char *type, char *text) {
 }
 
 void srv_send_json(srv_call *c, int status, json_t *j) {
-  char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+  char *text = j ? json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
   json_decref(j);
   srv_send_text(c, status, "application/json", text); /* without memory the connection ends */
 }

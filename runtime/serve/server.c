@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "runtime/base/base.h"
-#include "runtime/serve/inside.h"
+#include "runtime/serve/form.h"
 
 /* --- signals: the first asks for the end, the second does not wait for it ------------------------------------------- */
 
@@ -91,6 +91,7 @@ static tn_status start_models(srv_server *s, tn_error *err) {
     m->is = &o->models[i];
     m->since = (int64_t)time(NULL);
     pthread_mutex_init(&m->embedding, NULL);
+    pthread_mutex_init(&m->forming, NULL);
     m->placement = srv_placement(m->is->lm ? tn_lm_model(m->is->lm) : tn_embedder_model(m->is->embedder));
     if (m->is->lm) st = slots_create(m->is->lm, s->turn, o->slots, o->waiting, &m->slots, err);
   }
@@ -102,8 +103,10 @@ static void finish_models(srv_server *s) {
     srv_model *m = &s->model[i];
     if (!m->is) continue;
     slots_destroy(m->slots);
+    srv_forms_finish(m);
     json_decref(m->placement);
     pthread_mutex_destroy(&m->embedding);
+    pthread_mutex_destroy(&m->forming);
   }
   free(s->model);
   slots_turn_destroy(s->turn);

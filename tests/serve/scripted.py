@@ -34,8 +34,31 @@ def write(folder, scripts):
     graph = h.make_graph([h.make_node("Gather", ["table", "input_ids"], ["logits"])], "scripted",
                          [h.make_tensor_value_info("input_ids", T.INT64, step)],
                          [h.make_tensor_value_info("logits", T.FLOAT, [*step, size])], [nh.from_array(table, "table")])
+    save(folder, graph)
+    write_tokenizer(folder, vocab, ids)
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 4096, "vocab_size": size, "eos_token_id": ids["</s>"]}))
+    (folder / "chat_template.jinja").write_text(TEMPLATE)
+    return folder
+
+
+def save(folder, graph):
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8), folder / "model.onnx")
+
+
+def embedder(folder, width=8):
+    """Vectors of bytes, whose mean is the text's."""
+    table = np.random.default_rng(5).normal(0, 1, (257, width)).astype(np.float32)
+    step = ["batch_size", "sequence_length"]
+    save(folder, h.make_graph([h.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])], "embedder",
+                              [h.make_tensor_value_info("input_ids", T.INT64, step)],
+                              [h.make_tensor_value_info("last_hidden_state", T.FLOAT, [*step, width])], [nh.from_array(table, "table")]))
+    write_tokenizer(folder, {c: i for i, c in enumerate(byte_letters().values())}, {"</s>": 256})
+    return folder
+
+
+def write_tokenizer(folder, vocab, ids):
+    """Bytes, and texts that are a token each."""
     added = [{"id": i, "content": p, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": p == "</s>"}
              for p, i in ids.items()]
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
@@ -44,6 +67,3 @@ def write(folder, scripts):
         "post_processor": None, "decoder": level,
         "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
                   "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": []}}))
-    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 4096, "vocab_size": size, "eos_token_id": ids["</s>"]}))
-    (folder / "chat_template.jinja").write_text(TEMPLATE)
-    return folder

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """tenon serve: what each path answers, what is refused and how, and that nothing else is disturbed by it."""
+import base64
 import json
-import os
+import pathlib
 import signal
 import socket
+import struct
 import subprocess
+import tempfile
 import threading
 import time
 
-from server import DEMO, TENON, Case, Server, Serving, has_asan, main
+import scripted
+from server import DEMO, Case, Server, Serving, has_asan, main
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 
@@ -191,6 +195,44 @@ class Refusals(Serving):
             except ConnectionError:
                 pass
             s.close()
+
+
+class Embeddings(Serving):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.vectors = scripted.embedder(pathlib.Path(cls.folder.name) / "vectors")
+        cls.ARGS = ("--embedding", cls.vectors)
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.folder.cleanup()
+
+    def test_vectors_are_those_of_embed(self):
+        texts = ["one text", "another"]
+        want = self.json("embed", self.vectors, "--profile", "host", "-p", texts[0], "-p", texts[1])["vectors"]
+        status, j = self.server.ask("/v1/embeddings", {"model": "vectors", "input": texts})
+        self.assertEqual((status, [d["embedding"] for d in j["data"]]), (200, want))
+        one = self.server.ask("/v1/embeddings", {"model": "vectors", "input": texts[1], "encoding_format": "base64"})[1]["data"]
+        raw = base64.b64decode(one[0]["embedding"])
+        for got, v in zip(struct.unpack(f"<{len(raw) // 4}f", raw), want[1], strict=True):
+            self.assertAlmostEqual(got, v, places=6)
+
+    def test_openai_client(self):
+        client = self.module("openai").OpenAI(base_url=self.server.url + "/v1", api_key="none", max_retries=0)
+        want = self.json("embed", self.vectors, "--profile", "host", "-p", "one text")["vectors"][0]
+        for got, v in zip(client.embeddings.create(model="vectors", input="one text").data[0].embedding, want, strict=True):
+            self.assertAlmostEqual(got, v, places=6)
+
+    def test_refusals(self):
+        path = "/v1/embeddings"
+        for param, more in (("input", {}), ("input", {"input": []}), ("input", {"input": 7}), ("input[1]", {"input": ["a", 7]}), ("input", {"input": ""}),
+                            ("encoding_format", {"input": "x", "encoding_format": "hex"}), ("dimensions", {"input": "x", "dimensions": 3})):
+            self.refused(400, param, path, dict(more, model="vectors"))
+        self.refused(400, "model", path, {"model": "demo", "input": "x"}, words="--embedding")
+        self.refused(400, "model", TEXT, {"model": "vectors", "prompt": "x"})
 
 
 class Keys(Serving):
