@@ -21,7 +21,7 @@ work=${WORK:-$root/build-long}
 each=${SECONDS_EACH:-600} slice=${SLICE:-60}
 python=${TENON_TEST_PYTHON:-$root/.venv/bin/python}
 table=$root/tests/long/README.md
-fuzz_targets="tokenizer jinja import shapes host models files wire"
+fuzz_targets="tokenizer jinja import shapes host models files packed tensors wire"
 
 legs() {
   cat <<LIST

@@ -34,7 +34,8 @@ void fz_failure(tn_status st, const tn_error *err) {
 }
 
 static void remove_folder(void) {
-  static const char *const names[] = {"model.onnx", "data.bin", "link", "file", "host.yaml", "t.npy", "file.json"};
+  static const char *const names[] = {"model.onnx", "data.bin", "link", "file",
+                                      "host.yaml",  "t.npy",    "t.pb", "file.json"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     char path[512];
     snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -168,27 +169,58 @@ static void check_output(const tn_io_info *io, const tn_tensor *t) {
   for (uint64_t i = 0; i<bytes; i += bytes - i> 64 ? 64 : 1) (void)p[i]; /* it can be read */
 }
 
-static void run(tn_model *m, uint64_t seed) {
+/* One run on inputs in the model's order; out has room for all outputs. */
+static tn_status run_once(tn_session *s, const tn_model *m, const tn_tensor *const *in, tn_tensor *out) {
+  const uint32_t n_out = tn_model_n_outputs(m);
+  tn_error err;
+  tn_error_init(&err);
+  fz_clock_start(cancel_run, s);
+  for (uint32_t o = 0; o < n_out; o++) out[o].h = (tn_hdr){sizeof(tn_tensor), 1, 0};
+  const tn_status st = tn_session_run(s, TN_PHASE_ANY, in, tn_model_n_inputs(m), out, n_out, &err);
+  fz_clock_stop();
+  fz_failure(st, &err);
+  for (uint32_t i = 0; st == TN_OK && i < n_out; i++) check_output(tn_model_output(m, i), &out[i]);
+  return st;
+}
+
+static tn_session *new_session(tn_model *m) {
   tn_session *s = NULL;
   tn_error err;
   tn_error_init(&err);
-  tn_status st = tn_session_create(m, &s, &err);
-  fz_failure(st, &err);
-  if (st != TN_OK) return;
+  fz_failure(tn_session_create(m, &s, &err), &err);
+  return s;
+}
+
+static void run(tn_model *m, uint64_t seed) {
+  tn_session *s = new_session(m);
+  if (!s) return;
   fz_feed *feed = fz_feed_create(m, seed);
-  const uint32_t n_out = tn_model_n_outputs(m);
-  tn_tensor *out = calloc(n_out + 1, sizeof *out);
-  if (feed && out) {
-    fz_clock_start(cancel_run, s);
-    for (uint32_t o = 0; o < n_out; o++) out[o].h = (tn_hdr){sizeof(tn_tensor), 1, 0};
-    st = tn_session_run(s, TN_PHASE_ANY, fz_feed_in(feed), tn_model_n_inputs(m), out, n_out, &err);
-    fz_clock_stop();
-    fz_failure(st, &err);
-    for (uint32_t i = 0; st == TN_OK && i < n_out; i++) check_output(tn_model_output(m, i), &out[i]);
-  }
+  tn_tensor *out = calloc(tn_model_n_outputs(m) + 1, sizeof *out);
+  if (feed && out) (void)run_once(s, m, fz_feed_in(feed), out);
   free(out);
   fz_feed_destroy(feed);
   tn_session_destroy(s);
+}
+
+void fz_model_given(const void *bytes, size_t n, const tn_tensor *x) {
+  char path[512];
+  tn_model *m = NULL;
+  tn_tensor y = {.rank = 0};
+  tn_error err;
+  tn_error_init(&err);
+  fz_write("model.onnx", bytes, n, path);
+  const tn_status st = tn_model_load(runtime(), path, NULL, &m, &err);
+  fz_failure(st, &err);
+  if (st != TN_OK) return;
+  if (tn_model_n_inputs(m) != 1 || tn_model_n_outputs(m) != 1) fz_finding("the model is not that of one value");
+  tn_session *s = new_session(m);
+  if (s && run_once(s, m, &x, &y) == TN_OK && x->dtype < TN_DT_SEQUENCE) {
+    if (y.rank != x->rank || memcmp(y.dims, x->dims, x->rank * sizeof *x->dims) != 0) fz_finding("the dims are others");
+    if (y.bytes != x->bytes || (x->dtype != TN_DT_STRING && x->bytes && memcmp(y.data, x->data, x->bytes) != 0))
+      fz_finding("the elements are others");
+  }
+  tn_session_destroy(s);
+  tn_model_destroy(m);
 }
 
 void fz_model(const void *bytes, size_t n, bool runs) {

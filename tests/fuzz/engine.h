@@ -25,6 +25,8 @@ const char *fz_folder(void);
 void fz_write(const char *name, const void *p, size_t n, char *path);
 /* Loads a model from bytes and looks at its reports; run: makes a session and runs it once, inputs from the bytes. */
 void fz_model(const void *bytes, size_t n, bool run);
+/* Loads a model of one input and one output that gives its input back, and runs it on x: refused, or x again. */
+void fz_model_given(const void *bytes, size_t n, const tn_tensor *x);
 /* Processor time of what happens between the two is limited as above; cancel may be NULL. */
 void fz_clock_start(void (*cancel)(void *arg), void *arg);
 void fz_clock_stop(void);

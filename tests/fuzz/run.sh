@@ -14,7 +14,7 @@ build=$(cd "$1" && pwd) seconds=$2
 shift 2
 top=${FOLDER:-/tmp/tenon-fuzz} slice=${SLICE:-60} python=${TENON_TEST_PYTHON:-python3}
 options='-rss_limit_mb=2048 -malloc_limit_mb=0 -timeout=120 -max_len=8192 -print_funcs=0'
-[ $# -gt 0 ] || set -- import shapes host models wire tokenizer jinja files graphs
+[ $# -gt 0 ] || set -- import shapes host models wire tokenizer jinja files packed tensors graphs
 mkdir -p "$top"
 [ -d "$top/seeds" ] || "$python" "$here/seeds.py" "$top/seeds" "$source/models" "${TENON_TEST_DATA:-$build/tests/data}"
 commit=$(git -C "$source" rev-parse --short=9 HEAD)
