@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `tenon quantize` costs: KL divergence, perplexity and first choices of its folders beside the model in f32.
 
-  bench/quantized.py TENON [--model DIR] [--texts FILE.json] [--only BITS:BLOCK[z]|FORMAT,...] [--threads N] [--keep DIR]
+  bench/quantized.py TENON [--model DIR] [--texts FILE.json] [--only BITS:BLOCK[z]|FORMAT|BITS=FORMAT+...,...]
+                     [--calibrated] [--reversed] [--threads N] [--keep DIR]
 
-Each width, or weight format of a plugin (lev4, w4g:32; profile default), is quantized twice, by rounding (--round) and with calibration on the texts from the 40th on. Scored are the first
-30 texts, each cut at 1,200 characters and 320 tokens, and the ten after them. Weights alone count: onnxruntime computes in
-f32 with the codes taken as floats. For widths that its MatMulNBits has, it also runs the folder as it is: the largest
-difference of logits is printed, and that of Tenon's from onnxruntime's. Python with numpy, onnx, onnxruntime and tokenizers.
+Each width, or weight format of a plugin (lev4, w4g:32; profile default), is quantized twice, by rounding (--round; not
+with --calibrated) and with calibration on the texts from the 40th on. 3.4=lev2+lev3+lev4 is a budget of 3.4 bits, for which
+a format is chosen for each product. Scored are the first 30 texts, each cut at 1,200 characters and 320 tokens, and the ten
+after them. --reversed takes the texts from the last to the first: another draw for both. Weights alone count: onnxruntime
+computes in f32 with the codes taken as floats. For widths that its MatMulNBits has, it also runs the folder as it is: the
+largest difference of logits is printed, and that of Tenon's from onnxruntime's. Python with numpy, onnx, onnxruntime
+and tokenizers.
 """
 import argparse
 import json
@@ -143,6 +147,17 @@ def tenon_beside(tenon, folder, ids, threads, np, ort):
     return f"{out[0]:.2g} / {out[1]:.2g} of {np.abs(want).max():.1f}"
 
 
+def options_of(width):
+    """What tenon quantize is asked for a width of --only."""
+    if "=" in width:
+        bits, formats = width.split("=")
+        return ["--bits", bits, *(["--weights", formats] if formats else [])]
+    if not width[0].isdigit():
+        return ["--weights", width]
+    bits, block = width.rstrip("z").split(":")
+    return ["--bits", bits, "--block", block, *(["--zeros"] if width.endswith("z") else [])]
+
+
 def main():
     p = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
     p.add_argument("tenon")
@@ -151,13 +166,15 @@ def main():
     p.add_argument("--only", default="8:32,4:32,4:32z,4:128,3:32,3:128,2:16z,2:32z")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--keep")
+    p.add_argument("--calibrated", action="store_true")
+    p.add_argument("--reversed", action="store_true")
     a = p.parse_args()
     import numpy as np
     import onnx
     import onnxruntime as ort
     from tokenizers import Tokenizer
     tok = Tokenizer.from_file(os.path.join(a.model, "tokenizer.json"))
-    texts = json.load(open(a.texts, encoding="utf-8"))
+    texts = json.load(open(a.texts, encoding="utf-8"))[::-1 if a.reversed else 1]
     sets = [[tok.encode(t[:CHARS]).ids[:TOKENS] for t in part] for part in (texts[:FIRST], texts[FIRST:OTHER])]
     f32 = open_session(os.path.join(a.model, "model.onnx"), a.threads, ort)
     bases = [[log_softmax(f32, ids, np) for ids in s] for s in sets]
@@ -171,12 +188,8 @@ def main():
         os.makedirs(tmp, exist_ok=True)
         json.dump(texts[CALIBRATION:], open(text, "w", encoding="utf-8"))
         for width in a.only.split(","):
-            if width[0].isdigit():
-                bits, block = width.rstrip("z").split(":")
-                asked = ["--bits", bits, "--block", block, *(["--zeros"] if width.endswith("z") else [])]
-            else:
-                asked = ["--weights", width]
-            for how, more in (("rounding", ["--round"]), ("calibrated", ["--text", text])):
+            asked, mixed = options_of(width), "=" in width
+            for how, more in (("rounding", ["--round"]), ("calibrated", ["--text", text]))[a.calibrated or mixed:]:
                 out = os.path.join(tmp, width.replace(":", "-") + "-" + how)
                 if not os.path.exists(out):
                     subprocess.run([a.tenon, "quantize", a.model, "-o", out, "--threads", str(a.threads), *asked, *more],

@@ -104,6 +104,9 @@ static tn_status set_limit(tni_qz *z, const tni_knapsack *b) {
     return tni_fail(z->err, TN_E_INVALID, "bytes",
                     "%.2f MB are too little: the least is %.2f MB, of which %.2f MB are not products",
                     (double)z->o.max_bytes / 1e6, (double)(rest + least) / 1e6 + .005, (double)rest / 1e6);
+  if (z->o.max_bytes > rest + most)
+    return tni_fail(z->err, TN_E_INVALID, "bytes", "%.2f MB are too much: the most is %.2f MB",
+                    (double)z->o.max_bytes / 1e6, (double)(rest + most) / 1e6);
   z->limit = z->o.max_bytes - rest;
   return TN_OK;
 }

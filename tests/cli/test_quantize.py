@@ -204,7 +204,8 @@ class Quantize(common.Case):
 
     def test_budget_refusals(self):
         for more, code, word in ((["--bits", "2.5"], 3, "the least is 2.5"), (["--bits", "9.5"], 3, "the most is 8.5"),
-                                 (["--max-mb", "2"], 3, "the least is"), (["--bits", "3.5x"], 2, "2, 3, 4 or 8"),
+                                 (["--max-mb", "2"], 3, "the least is"), (["--max-mb", "90"], 3, "the most is"),
+                                 (["--bits", "3.5x"], 2, "2, 3, 4 or 8"),
                                  (["--bits", "nan"], 2, "2, 3, 4 or 8"), (["--bits", "-1.0"], 2, "2, 3, 4 or 8"),
                                  (["--bits", "3.5", "--max-mb", "7"], 2, "one of them"),
                                  (["--bits", "3.5", "--zeros"], 2, "takes no"), (["--bits", "3.5", "--block", "32"], 2, "takes no"),
