@@ -20,6 +20,8 @@ CHARS, TOKENS = 1200, 320
 GRIDS = ["w8g", "w4g:32", "lev4s", "w4g:128", "lev4", "w3g", "lev3", "w2g", "lev2"]
 MIXES = ["4.25", "3.4", "2.625"]
 CACHES = ["f16", "bf16", "int8"]
+# Formats for codes that a model brings: they round no floats.
+CODES = ["int8", "grid2", "grid4", "grid8"]
 # What a goal says at its bits, on the demo model's first texts.
 GOALS = [(4.5, .0118), (4.25, .0138), (4.125, .0158), (3.4, .050), (3.125, .064), (2.625, .136), (2.125, .280), (1.75, .57)]
 HEADER = ("weights", "how", "bits, packed", "bits, file", "KL", "same first", "perplexity", "KL, second draw", "same first", "perplexity",
@@ -58,7 +60,7 @@ class Table:
         return os.path.join(self.work, name)
 
     def ask(self, *args):
-        """What the command prints as JSON, or {"why": ...}; kept. None: the time is up."""
+        """What the command prints as JSON, which is kept, or {"why": ...}. None: the time is up."""
         key = " ".join(args).replace(self.work, "WORK")
         if key in self.kept["answers"]:
             return self.kept["answers"][key]
@@ -68,11 +70,13 @@ class Table:
         j, why = quality.run([self.a.tenon], [*args, "--threads", str(self.a.threads)], self.env)
         for big in ("nodes", "tensors"):
             (j or {}).pop(big, None)
-        self.kept["answers"][key] = j or {"why": why}
+        if not j:
+            return {"why": why}
+        self.kept["answers"][key] = j
         with open(self.path + ".half", "w", encoding="utf-8") as f:
             json.dump(self.kept, f, indent=1)
         os.replace(self.path + ".half", self.path)
-        return self.kept["answers"][key]
+        return j
 
     def profile(self, name, text):
         path = self.file(name.replace(":", "-") + ".yaml")
@@ -140,7 +144,7 @@ class Table:
         out = []
         if not device:
             sys.exit("no device with weight formats: tenon plugins says why")
-        formats = [g for f in device["formats"] if f["name"] != "int8" for g in ({"w4g": ["w4g:32", "w4g:128"]}.get(f["name"], [f["name"]]))]
+        formats = [g for f in device["formats"] if f["name"] not in CODES for g in ({"w4g": ["w4g:32", "w4g:128"]}.get(f["name"], [f["name"]]))]
         for c in CACHES if not only or "kv" in only else []:
             out.append(self.row("f32", f"caches in {c}", same, self.profile("kv-" + c, f"plugins: [host]\nkv: {c}"), packed=False))
         for f in formats:
@@ -162,7 +166,7 @@ class Table:
 # --- what is written
 
 def cell(v, text):
-    return "-" if v is None else format(v, text)
+    return "-" if v is None else format(v, ".1e" if text == ".4f" and 0 < v < 1e-3 else text)
 
 
 def cells(r, draws):
@@ -187,7 +191,7 @@ def goals(rows, draws):
         best = None
         for r in rows:
             b = r.get("file_bits") or r.get("bits")
-            if b and b <= 1.015 * bits and r["draws"] and r["how"] != "caches":
+            if b and b <= 1.015 * bits and r["draws"]:
                 got = r["draws"].get(draws[0], {}).get("kl_divergence")
                 if got is not None and (best is None or got < best[1]):
                     best = (r, got, b)
@@ -199,7 +203,6 @@ def goals(rows, draws):
 def embeddings(a):
     """all-MiniLM-L6-v2: cosine of vectors to those of f32, rounded and calibrated."""
     import embeddings as e
-    import numpy as np
     e_args = type("Args", (), {"tenon": a.tenon, "plugins": a.plugins, "work": os.path.join(a.work, "minilm-vectors")})()
     os.makedirs(e_args.work, exist_ok=True)
     folder, kept = os.path.join(e_args.work, "minilm"), os.path.join(e_args.work, "rows.json")
@@ -243,7 +246,6 @@ def embeddings(a):
                                   f"{(e.nearest(v) == e.nearest(base)).sum()} of {len(scored)}"] if c is not None else [f, how, bits, why]
             with open(kept, "w", encoding="utf-8") as out:
                 json.dump(rows, out, indent=1)
-    assert np is not None
     return [r for k, r in rows.items() if k != "stamp"]
 
 
@@ -255,23 +257,25 @@ def charts(a, rows, draws, under):
         before = json.load(f)["formats"]
     with open(a.peers, encoding="utf-8") as f:
         known = json.load(f)
-    peers = [("peers", p["name"], p["bits"], p["kl"]) for p in known["rows"]]
+    # Below 5 bits, those that no other one of as few bits betters: names want room.
+    peers = [("peers", p["name"], p["bits"], p["kl"]) for p in known["rows"] if p["bits"] < 5 and not any(
+        o["bits"] <= p["bits"] and o["kl"] < p["kl"] for o in known["rows"])]
     now, speed, old = [], [], []
     for r in rows:
         kl, bits = r["draws"].get(draws[0], {}).get("kl_divergence"), r.get("file_bits") or r.get("bits")
         if not kl or not bits or r["how"].startswith("caches"):
             continue
-        if r["how"] == "rounded" and r["weights"] in before:
-            old.append(("Tenon, rounded", r["weights"], bits, before[r["weights"]]["kl"]))
-        if r["how"] == "calibrated":
+        if r["how"] == "rounded" and r["weights"] in GRIDS and bits < 5:
+            old.append(("Tenon, rounded", r["weights"], bits, before.get(r["weights"], {"kl": kl})["kl"]))
+        if r["how"] == "calibrated" and bits < 5:
             now.append(("Tenon, calibrated", r["weights"], bits, kl))
-        if r.get("decode"):
+        if r.get("decode") and kl < 1.5:
             speed.append(("Tenon, calibrated" if r["how"] == "calibrated" else "Tenon, rounded", r["weights"], r["decode"], kl))
     colours = {"Tenon, rounded": "#8fb8d4", "Tenon, calibrated": "#1d5c85", "peers": "#b0853c"}
     out = {}
     if now or old:
         out["kl-bits.svg"] = chart.scatter(old + now + peers, colours, 1, "KL divergence over bits (down is closer to the f32 model)",
-                                           under + f" Peers: {known['by']}.", "bits a weight, packed bytes x 8 / weights")
+                                           f"models/demo. Peers: {known['by']}.", "bits a weight, packed bytes x 8 / weights")
     if speed:
         step = 10 ** (len(str(int(max(p[2] for p in speed)))) - 1)
         out["kl-decode.svg"] = chart.scatter(speed, {k: v for k, v in colours.items() if k != "peers"}, max(1, step // 2),
@@ -338,6 +342,7 @@ Made by `{command}`. {machine}.
 Each text is cut at 1,200 characters and 320 tokens. KL is the divergence from the model in f32, per token, by
 `tenon eval --against host`: rounding of activations is in it. The second draw scores other texts and calibrates on other ones.
 Bits are packed bytes x 8 / weights, scales and padding included; those of the file are what `quantize` says where a budget chose.
+KL of `rounded` rows in the first chart is that of 2026-11-24 where the format was there; peers are the best of their width. Rows that are missing were not run.
 Speeds are tokens per second of this small model, which lies in the caches of the processor: [speed](speed.md) has those of large ones.
 
 ![KL divergence over bits](pictures/kl-bits.svg)
