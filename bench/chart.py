@@ -128,8 +128,8 @@ def scatter(ps, groups, step, title, under, across):
     key, at = "", WIDTH - RIGHT
     for group, colour in reversed(groups.items()):
         at -= 8 * len(group) + 24
-        key = (f'<circle cx="{at}" cy="{HEIGHT - BOTTOM - 16}" r="5" fill="{colour}"/><text x="{at + 10}" '
-               f'y="{HEIGHT - BOTTOM - 12}">{group}</text>') + key
+        key = (f'<circle cx="{at}" cy="{TOP + 12}" r="5" fill="{colour}"/><text x="{at + 10}" '
+               f'y="{TOP + 16}">{group}</text>') + key
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" font-family="sans-serif" '
             f'font-size="13"><title>{title}</title><rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>'
             f'<text x="{LEFT}" y="24" font-weight="bold">{title}</text><text x="{LEFT}" y="44" font-size="12" fill="#59636e">{under}</text>'
