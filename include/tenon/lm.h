@@ -58,6 +58,51 @@ TN_API TN_MUST_CHECK tn_status tn_chat_save(tn_chat *c, const char *path, tn_err
  * failed, and where the file is one that tn_session_save wrote for somebody else (TN_E_CORRUPT). */
 TN_API TN_MUST_CHECK tn_status tn_chat_load(tn_chat *c, const char *path, tn_error *err);
 
+/* --- several conversations at once (docs/batching.md) ------------------------------------------------------------ */
+
+/* Up to `slots` texts that are generated together: each step makes a token of every one that is past its prompt, over
+ * weights that are read once. Texts come and go between steps. Each is what tn_generate_ids makes of the same ids and
+ * params alone; docs/batching.md says where that holds bit for bit. One thread at a time, but for tn_batch_cancel. */
+typedef struct tn_batch tn_batch;
+typedef struct tn_batch_opts {
+  tn_hdr h;
+  uint32_t slots, flags; /* slots: 1 to TN_BATCH_MOST; flags: TN_BATCH_* */
+  int64_t context;       /* positions of each; 0: tn_lm_context, which is the most */
+  int64_t chunk;         /* most positions of a prompt that one step runs; 0: as many as a chat's step */
+} tn_batch_opts;
+enum {
+  TN_BATCH_MOST = 64,
+  TN_BATCH_EXACT = 1 /* every text on a step of its own: bits of texts alone on every device, and no weight is shared */
+};
+/* TN_E_NO_MEMORY: the caches of all slots are made here. o: NULL is 4 slots. Models whose sequences cannot have lengths
+ * of their own (tn_model_has_slots) are run as with TN_BATCH_EXACT. TN_E_UNSUPPORTED: an encoder-decoder. */
+TN_API TN_MUST_CHECK tn_status tn_batch_create(tn_lm *lm, const tn_batch_opts *o, tn_batch **out, tn_error *err);
+/* Before lm. NULL is fine. */
+TN_API void tn_batch_destroy(tn_batch *b);
+/* Nonzero: texts share their steps. */
+TN_API int tn_batch_shares(const tn_batch *b);
+/* A text that begins with ids, n of them, in a free slot; *slot says which. Nothing runs yet. The slot is chosen, and
+ * copied from others, so that as much as possible of ids need not run again. p: NULL is the model's defaults; it is
+ * copied with its stop strings, and what else it points to lives until the slot is given back. fn is called with user
+ * for each token, in tn_batch_step; it must not call b. TN_E_LIMIT: no slot is free, or ids do not fit the context.
+ * TN_E_INVALID: ids or params. */
+TN_API TN_MUST_CHECK tn_status tn_batch_start(tn_batch *b, const int32_t *ids, size_t n, const tn_gen_params *p,
+                                              tn_token_fn fn, void *user, uint32_t *slot, tn_error *err);
+/* Runs a piece of the prompt that waits longest, and a token of every text that is past its prompt. *running: texts that
+ * go on. What is wrong with one text (its sampler, its memory) ends that text alone: tn_batch_result tells. A failure
+ * returned here is the model's; a text that got no token in it goes on with the next call. After TN_E_DEVICE_LOST what
+ * texts have so far is run again. */
+TN_API TN_MUST_CHECK tn_status tn_batch_step(tn_batch *b, uint32_t *running, tn_error *err);
+/* What became of the text in a slot: its own failure, or TN_OK and *res, whose reason is 0 while it goes on; prefill_ns
+ * and decode_ns are times from its start to the first token, and from there. cached (may be NULL): tokens of the prompt
+ * that did not run. TN_E_INVALID: nothing was started there. */
+TN_API TN_MUST_CHECK tn_status tn_batch_result(tn_batch *b, uint32_t slot, tn_gen_result *res, size_t *cached,
+                                               tn_error *err);
+/* Gives the slot back, whether its text has ended or not. What it holds may serve other texts. */
+TN_API void tn_batch_stop(tn_batch *b, uint32_t slot);
+/* From any thread: the running step, or the next one, returns TN_E_CANCELLED soon; texts may go on after it. */
+TN_API void tn_batch_cancel(tn_batch *b);
+
 #ifdef __cplusplus
 }
 #endif

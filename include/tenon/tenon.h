@@ -286,7 +286,9 @@ typedef struct tn_keep_opts {
   int64_t max_step; /* most positions of one step; 0: the profile's prefill_chunk, or capacity where it says nothing.
                      * A device that takes one length only: shorter steps are padded up to it, longer ones are several
                      * pieces at once (0: as long as the capacity) */
+  uint32_t flags, reserved; /* TN_KEEP_* */
 } tn_keep_opts;
+enum { TN_KEEP_SLOTS = 1 /* sequences have lengths of their own: tn_session_step_slots */ };
 /* TN_E_UNSUPPORTED: the model has no caches that can be kept. TN_E_NO_MEMORY with the bytes. Once per session. */
 TN_API TN_MUST_CHECK tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err);
 /* Runs one step. in[i] is the tensor of model input i, out[i] of model output i (their count is the model's).
@@ -315,8 +317,8 @@ TN_API TN_MUST_CHECK tn_status tn_session_truncate(tn_session *s, int64_t n, tn_
 TN_API TN_MUST_CHECK tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn_error *err);
 /* Writes what s, which keeps its caches, has of its positions, and n_note bytes of the caller: one file with checksums,
  * which replaces one at path as a whole or leaves it. It is for this model, with weights packed and caches kept as here,
- * and for machines of this byte order. TN_E_UNSUPPORTED: a cache lies in a form that only its device reads.
- * TN_E_IO with the system's reason. */
+ * and for machines of this byte order. TN_E_UNSUPPORTED: a cache lies in a form that only its device reads, or the
+ * sequences have lengths of their own. TN_E_IO with the system's reason. */
 TN_API TN_MUST_CHECK tn_status tn_session_save(tn_session *s, const char *path, const void *note, uint64_t n_note,
                                                tn_error *err);
 /* s, a keeping session of the same batch, goes on where the one that was saved ended; results are equal bit for bit.
@@ -326,6 +328,27 @@ TN_API TN_MUST_CHECK tn_status tn_session_save(tn_session *s, const char *path, 
  * device's, and s has no positions. */
 TN_API TN_MUST_CHECK tn_status tn_session_load(tn_session *s, const char *path, void **note, uint64_t *n_note,
                                                tn_error *err);
+
+/* --- sequences of lengths of their own: a session that was kept with TN_KEEP_SLOTS. Its `batch` sequences are slots, and
+ * a step runs some that lie side by side: products read their weights once for all of them. Each slot's results are those
+ * of a session of its own; where a device computes one row of a product otherwise than several (docs/batching.md), they
+ * may differ in their last bits. */
+/* Nonzero: caches can be kept with TN_KEEP_SLOTS. Not where a result depends on the length of the past by another way
+ * than positions that the caller gives, masks and caches. */
+TN_API int tn_model_has_slots(const tn_model *m);
+/* tn_session_step for slots [first, first + count): inputs and outputs have `count` sequences. All run as many
+ * positions, each after its own; inputs over the whole context are NULL. TN_E_LIMIT also where one of them has no room.
+ * A step that fails changes nothing. */
+TN_API TN_MUST_CHECK tn_status tn_session_step_slots(tn_session *s, uint32_t first, uint32_t count,
+                                                     const tn_tensor *const *in, tn_tensor *const *out, uint32_t rows,
+                                                     tn_error *err);
+/* Positions of a slot; 0: there is no such slot. */
+TN_API int64_t tn_session_slot_length(const tn_session *s, uint32_t slot);
+/* tn_session_truncate for one slot. States of fixed size go back to 0 only. */
+TN_API TN_MUST_CHECK tn_status tn_session_slot_truncate(tn_session *s, uint32_t slot, int64_t n, tn_error *err);
+/* Slot `to` starts anew with the first n positions of `from`, another one. TN_E_LIMIT as in tn_session_truncate. */
+TN_API TN_MUST_CHECK tn_status tn_session_slot_copy(tn_session *s, uint32_t to, uint32_t from, int64_t n,
+                                                    tn_error *err);
 
 /* What a TN_MODEL_CAPTURE session found: JSON with, per plugin task, the largest |device - reference| / bound. */
 TN_API TN_MUST_CHECK tn_status tn_session_capture_report(tn_session *s, char **json, tn_error *err);

@@ -27,15 +27,22 @@ static tn_status init_chat(tn_chat *c, tn_error *err) {
   return st == TN_OK && tn_model_has_cache(c->lm->model) ? tni_chat_keep(c, err) : st;
 }
 
+tn_chat *tni_chat_bare(tn_lm *lm, int64_t context) {
+  tn_chat *c = calloc(1, sizeof *c);
+  if (!c) return NULL;
+  c->lm = lm;
+  c->context = context;
+  __atomic_fetch_add(&lm->holders, 1, __ATOMIC_ACQ_REL);
+  atomic_init(&c->cancelled, false);
+  return c;
+}
+
 tn_status tn_chat_create(tn_lm *lm, tn_chat **out, tn_error *err) {
   tni_error_begin(err);
   TNI_NOT_NULL(lm);
   TNI_NOT_NULL(out);
-  tn_chat *c = calloc(1, sizeof *c);
+  tn_chat *c = tni_chat_bare(lm, lm->context);
   if (!c) return tni_fail_memory(err, "chat");
-  c->lm = lm;
-  __atomic_fetch_add(&lm->holders, 1, __ATOMIC_ACQ_REL);
-  atomic_init(&c->cancelled, false);
   tn_status st = init_chat(c, err);
   if (st != TN_OK) {
     tn_chat_destroy(c);
@@ -90,9 +97,9 @@ static int64_t vocabulary_size(const tn_lm *lm) {
 tn_status tni_chat_append(tn_chat *c, const int32_t *ids, size_t n, tn_error *err) {
   size_t total, bytes;
   int64_t vocab = vocabulary_size(c->lm);
-  if (!tni_add_size(c->n, n, &total) || total > (size_t)c->lm->context)
+  if (!tni_add_size(c->n, n, &total) || total > (size_t)c->context)
     return tni_fail(err, TN_E_LIMIT, "context", "%zu tokens after %zu in the conversation, the context holds %lld", n,
-                    c->n, (long long)c->lm->context);
+                    c->n, (long long)c->context);
   for (size_t i = 0; i < n; i++)
     if (ids[i] < 0 || (vocab && ids[i] >= vocab))
       return tni_fail(err, TN_E_INVALID, "ids", "id %d at %zu is outside the vocabulary of %lld", (int)ids[i], i,

@@ -10,7 +10,7 @@
 tn_status tni_chat_keep(tn_chat *c, tn_error *err) {
   const tni_lm_io *io = &c->lm->io;
   /* Decoders after an encoder are exported for one position a step. */
-  const tn_keep_opts o = {.h = {sizeof o, 1, 0}, .batch = 1, .capacity = c->lm->context, .max_step = c->source ? 1 : 0};
+  const tn_keep_opts o = {.h = {sizeof o, 1, 0}, .batch = 1, .capacity = c->context, .max_step = c->source ? 1 : 0};
   tn_status st = tn_session_keep(c->session, &o, err);
   if (st != TN_OK) return st;
   c->chunk = tn_session_max_step(c->session);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A conversation twice, and as a file. The session writes its caches (tn_session_save); the tokens go along as its note.
+ * A conversation twice, and as a file. The session writes its caches (tn_session_save); the tokens go along as its
+ * note.
  */
 #include <stdint.h>
 #include <stdlib.h>

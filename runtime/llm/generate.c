@@ -12,7 +12,7 @@
 #include "runtime/llm/stop.h"
 #include "runtime/llm/text/text.h"
 
-typedef struct gen {
+typedef struct tni_gen {
   tn_chat *c;
   const tn_gen_params *p;
   tn_token_fn fn;
@@ -81,7 +81,7 @@ static tn_status add_text(gen *g, int32_t id, bool last, bool *hit) {
 static uint32_t ends_at_token(const gen *g, int32_t id) {
   if (!(g->p->flags & TN_GEN_IGNORE_EOS) && tn_lm_is_eos(g->c->lm, id)) return TN_STOP_EOS;
   if (g->p->max_tokens && g->res.new_tokens + 1 >= g->p->max_tokens) return TN_STOP_LENGTH;
-  return g->c->n + 1 >= (size_t)g->c->lm->context ? TN_STOP_CONTEXT : 0;
+  return g->c->n + 1 >= (size_t)g->c->context ? TN_STOP_CONTEXT : 0;
 }
 
 static tn_status one_token(gen *g, const float *logits) {
@@ -119,7 +119,7 @@ static tn_status generation_loop(gen *g) {
   int64_t t1 = tni_now_ns();
   g->res.prefill_ns = t1 - t0;
   if (st == TN_OK) st = start_generation(g, vocab);
-  if (st == TN_OK && g->c->n >= (size_t)g->c->lm->context) g->res.reason = TN_STOP_CONTEXT;
+  if (st == TN_OK && g->c->n >= (size_t)g->c->context) g->res.reason = TN_STOP_CONTEXT;
   while (st == TN_OK && !g->res.reason) {
     st = one_token(g, logits);
     if (st == TN_OK && !g->res.reason) st = tni_chat_step(g->c, true, &logits, &rows, &vocab, g->err);
@@ -211,3 +211,75 @@ tn_status tn_generate(tn_chat *c, const char *prompt, size_t n, const tn_gen_par
   tni_ids_free(&ids);
   return st;
 }
+
+/* --- in pieces --------------------------------------------------------------------------------------------------- */
+
+/* What tni_gen_create copies of the parameters. */
+typedef struct own_gen {
+  gen g; /* first: a tni_gen is one */
+  tn_gen_params p;
+  const char **stop; /* and their text after them */
+} own_gen;
+
+static bool copy_stops(own_gen *o) {
+  size_t bytes = o->p.n_stop * sizeof *o->stop;
+  for (uint32_t i = 0; i < o->p.n_stop; i++) bytes += strlen(o->p.stop[i]) + 1;
+  o->stop = malloc(bytes + 1);
+  if (!o->stop) return false;
+  char *at = (char *)(o->stop + o->p.n_stop);
+  for (uint32_t i = 0; i < o->p.n_stop; i++) {
+    const size_t n = strlen(o->p.stop[i]) + 1;
+    o->stop[i] = memcpy(at, o->p.stop[i], n);
+    at += n;
+  }
+  o->p.stop = o->stop;
+  return true;
+}
+
+tn_status tni_gen_create(tn_chat *c, const tn_gen_params *p, tn_token_fn fn, void *user, tni_gen **out, tn_error *err) {
+  own_gen *o = calloc(1, sizeof *o);
+  if (!o) return tni_fail_memory(err, "generation");
+  tn_status st = TN_OK;
+  if (p)
+    st = tni_take(&o->p, sizeof o->p, p, "tn_gen_params", err);
+  else
+    tn_lm_gen_defaults(c->lm, &o->p);
+  if (st == TN_OK) st = check_gen_params(&o->p, err);
+  o->g = (gen){.c = c, .p = &o->p, .fn = fn, .user = user, .err = err};
+  for (uint32_t i = 0; st == TN_OK && i < o->p.n_stop; i++)
+    if (!o->p.stop[i]) st = tni_fail(err, TN_E_INVALID, "stop", "stop string %u is NULL", i);
+  if (st == TN_OK && !copy_stops(o)) st = tni_fail_memory(err, "stop");
+  if (st == TN_OK) st = tni_stop_create(o->p.stop, o->p.n_stop, &o->g.stop, err);
+  if (st == TN_OK) st = prime_prompt(&o->g);
+  if (st != TN_OK) {
+    tni_gen_destroy(&o->g);
+    return st;
+  }
+  o->g.res.prompt_tokens = (uint32_t)c->n;
+  *out = &o->g;
+  return TN_OK;
+}
+
+void tni_gen_destroy(tni_gen *g) {
+  if (!g) return;
+  tni_sampler_destroy(g->sampler);
+  tni_stop_destroy(g->stop);
+  tni_detok_destroy(g->detok);
+  tni_str_finish(&g->text);
+  free(((own_gen *)g)->stop);
+  free(g);
+}
+
+tn_status tni_gen_token(tni_gen *g, const float *logits, size_t vocab, tn_error *err) {
+  g->err = err;
+  tn_status st = g->sampler ? TN_OK : start_generation(g, vocab);
+  if (st == TN_OK && g->c->n >= (size_t)g->c->context) {
+    g->res.reason = TN_STOP_CONTEXT;
+    return TN_OK;
+  }
+  return st == TN_OK ? one_token(g, logits) : st;
+}
+
+void tni_gen_belongs(tni_gen *g, tn_chat *c) { g->c = c; }
+
+const tn_gen_result *tni_gen_result(const tni_gen *g) { return &g->res; }

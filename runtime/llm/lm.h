@@ -70,6 +70,7 @@ struct tn_chat {
   tni_source *source; /* of an encoder-decoder, or NULL */
   int32_t *history;
   size_t n, cap, fed; /* tokens; those in the cache */
+  int64_t context;    /* positions that it may have */
   tni_chat_mem *feed; /* [n_in] what each input points to */
   tn_tensor *in, *out;
   const tn_tensor **in_ptr;
@@ -112,6 +113,22 @@ tn_session *tni_source_session(const tn_chat *c); /* NULL: none */
 bool tni_is_of_source(const tni_in *in);
 /* The token that config files want at the next position, -1: any. last: no other follows. */
 int32_t tni_source_forced(const tn_chat *c, bool last);
+
+/* A conversation without a session, for who runs its tokens elsewhere (batch.c); tn_chat_destroy. NULL: no memory. */
+tn_chat *tni_chat_bare(tn_lm *lm, int64_t context);
+
+/* The loop of tn_generate_ids in pieces: what comes after the tokens of c. p: NULL is the model's defaults; copied, with
+ * its stop strings. */
+typedef struct tni_gen tni_gen;
+TN_MUST_CHECK tn_status tni_gen_create(tn_chat *c, const tn_gen_params *p, tn_token_fn fn, void *user, tni_gen **out,
+                                       tn_error *err);
+void tni_gen_destroy(tni_gen *g);
+/* From now on tokens are those of c, which has the same. */
+void tni_gen_belongs(tni_gen *g, tn_chat *c);
+/* The next token, from the logits of the last one: appended to the conversation and given to fn. */
+TN_MUST_CHECK tn_status tni_gen_token(tni_gen *g, const float *logits, size_t vocab, tn_error *err);
+/* reason 0: it goes on. Times are not filled. */
+const tn_gen_result *tni_gen_result(const tni_gen *g);
 
 /* One holder less. */
 void tni_lm_release(tn_lm *lm);

@@ -7,6 +7,7 @@
 #include "runtime/session/feed.h"
 #include "runtime/session/fixed.h"
 #include "runtime/session/losses.h"
+#include "runtime/session/slots.h"
 #include "runtime/session/state.h"
 
 /* --- the model --------------------------------------------------------------------------------------------------- */
@@ -63,10 +64,12 @@ static tn_status keep_again(tn_session *to, const tn_keep_opts *o, tn_error *err
 static tn_status move_caches(tn_session *to, tn_session *from, tn_error *err) {
   const tni_keep *k = from->keep;
   /* The caller knows how much one step takes. */
-  const tn_keep_opts o = {.h = TN_HDR(tn_keep_opts), .batch = k->batch, .capacity = k->limit, .max_step = k->max_step};
+  const tn_keep_opts o = {.h = TN_HDR(tn_keep_opts), .batch = k->slots ? k->slots->n : k->batch, .capacity = k->limit,
+                          .max_step = k->max_step, .flags = k->slots ? TN_KEEP_SLOTS : 0};
   if (!same_states(to->model, from->model))
     return tni_fail(err, TN_E_INTERNAL, from->model->path, "placed again, the model has other caches");
   tn_status st = keep_again(to, &o, err);
+  if (st == TN_OK && k->slots) return tni_slots_move(to, from, err);
   if (st == TN_OK) st = tni_states_hold(from, k->length, err);
   if (st == TN_OK) st = tni_states_move(to, from, k->length, err);
   if (st == TN_OK && k->length) st = tni_feed_share(to, from, k->length, err);

@@ -73,6 +73,11 @@ static char *fed_entry(const tni_fed *f, int64_t b, int64_t at) {
   return (char *)f->data + (size_t)(b * f->t.dims[1] + at) * tni_feed_elem(&f->t);
 }
 
+void tni_feed_ones(tni_fed *f, int64_t b, int64_t n) {
+  put_ones(fed_entry(f, b, 0), f->t.dtype, n);
+  memset(fed_entry(f, b, n), 0, (size_t)(f->t.dims[1] - n) * tni_feed_elem(&f->t));
+}
+
 static void clear_from(const tni_keep *k, const tni_fed *f, int64_t at) {
   for (int64_t b = 0; b < k->batch; b++)
     memset(fed_entry(f, b, at), 0, (size_t)(f->t.dims[1] - at) * tni_feed_elem(&f->t));

@@ -37,6 +37,8 @@ void tni_feed_context(const tn_session *s, tni_fed *fed, const tn_tensor *const 
                       int64_t count);
 /* Whether the step's entries of an input over the whole context hold a zero. */
 bool tni_feed_has_zero(const tn_session *s, const tn_tensor *const *in);
+/* Ones for the first n entries of sequence b of an input over the whole context, then zeros. */
+void tni_feed_ones(tni_fed *f, int64_t b, int64_t n);
 /* The same of all entries that the session holds. */
 bool tni_feed_has_gaps(const tn_session *s);
 /* Zeros from the session's length on. */

@@ -24,7 +24,7 @@ static tn_status make_remembered(tn_session *s, tn_error *err) {
 
 tn_status tni_fixed_remember(tn_session *s, int64_t n, tn_error *err) {
   tni_keep *k = s->keep;
-  if (!s->model->roles.n_fixed || n < 2 || k->length == 0) return TN_OK;
+  if (!s->model->roles.n_fixed || n < 2 || k->length == 0 || k->slots) return TN_OK;
   const tn_status st = make_remembered(s, err);
   if (st != TN_OK) return st;
   for (uint32_t i = 0; i < s->model->n_inputs; i++)
@@ -43,7 +43,7 @@ tn_status tni_fixed_carry(tn_session *s, struct tni_sexec *x, tn_error *err) {
     if (st != TN_OK) return st;
     if (out.bytes < f->t.bytes)
       return tni_fail(err, TN_E_INTERNAL, f->t.name, "state '%s' has another size after the run", f->t.name);
-    memcpy(f->data, out.data, f->t.bytes);
+    memcpy((void *)(uintptr_t)f->t.data, out.data, f->t.bytes); /* of slots: theirs */
   }
   return TN_OK;
 }

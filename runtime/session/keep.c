@@ -7,6 +7,7 @@
 #include "runtime/session/feed.h"
 #include "runtime/session/fixed.h"
 #include "runtime/session/pieces.h"
+#include "runtime/session/slots.h"
 #include "runtime/session/state.h"
 
 int64_t tn_session_max_step(const tn_session *s) {
@@ -36,6 +37,7 @@ static tn_status reserve_kept(tn_session *s, tn_error *err) {
     st = tni_exec_takes(m, s->execs[i].exec, most) ? tni_memory_reserve(s, &s->execs[i], s->dims, err)
                                                    : tni_memory_plan(s, &s->execs[i], s->dims, err);
   }
+  if (k->slots) tni_slots_aim(s, 0, 1, 0, total); /* a prompt is one slot's */
   if (st == TN_OK) st = tni_feed_size(s, k->fed, most, err);
   if (st == TN_OK) st = tni_feed_bind(s, k->fed, most, total, 1, most, err);
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++)
@@ -56,7 +58,11 @@ static tn_status check_keep(const tn_session *s, const tni_keep *k, tn_error *er
 tn_status tni_keep_make(tn_session *s, const tn_keep_opts *o, tn_error *err) {
   tn_keep_opts mine;
   tn_status st = tni_take(&mine, sizeof mine, o, "tn_keep_opts", err);
+  if (st == TN_OK) st = tni_known_bits(mine.flags, TN_KEEP_SLOTS, "tn_keep_opts.flags", err);
+  if (st == TN_OK) st = tni_known_bits(mine.reserved, 0, "tn_keep_opts.reserved", err);
   if (st != TN_OK) return st;
+  const char *refusal = mine.flags & TN_KEEP_SLOTS ? tni_slots_refusal(s->model) : NULL;
+  if (refusal) return tni_fail(err, TN_E_UNSUPPORTED, s->model->path, "no sequences of lengths of their own: %s", refusal);
   tni_keep k = {.batch = mine.batch ? mine.batch : 1, .capacity = mine.capacity ? mine.capacity : s->model->max_seq};
   const int64_t fixed = tni_model_chunk(s->model);
   k.max_step = mine.max_step ? mine.max_step : fixed ? k.capacity : tni_chunk_step(s->model, k.capacity);
@@ -69,7 +75,8 @@ tn_status tni_keep_make(tn_session *s, const tn_keep_opts *o, tn_error *err) {
   s->keep = TNI_NEW(s->mem, tni_keep);
   if (!s->keep) return tni_fail_memory(err, s->model->path);
   *s->keep = k;
-  st = tni_feed_make(s, &s->keep->fed, err);
+  if (mine.flags & TN_KEEP_SLOTS) st = tni_slots_make(s, err);
+  if (st == TN_OK) st = tni_feed_make(s, &s->keep->fed, err);
   if (st == TN_OK) st = reserve_kept(s, err);
   return st == TN_OK && fixed ? tni_pieces_plan(s, err) : st;
 }

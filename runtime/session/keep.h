@@ -20,6 +20,7 @@ typedef struct tni_keep {
   int64_t batch, capacity, limit,
       max_step;             /* capacity: limit, and room for a padded chunk at its end, in whole buckets */
   int64_t length;           /* positions in the caches */
+  struct tni_sequences *slots;  /* of sequences with lengths of their own, or NULL (slots.h) */
   bool gaps;                /* an input over the whole context has a zero: sequences may end at different rows */
   struct tni_sexec *exec;   /* prepared for what follows, or NULL */
   int64_t total, rows, end; /* length of the context, rows of logits and where they end */

@@ -91,8 +91,8 @@ static bool input_record(const tn_session *s, uint32_t i, int64_t n, tni_saved_r
   const tni_fed *f = &s->keep->fed[i];
   const uint8_t kind = m->roles.kinds[i];
   if (kind != TNI_IN_STATE && kind != TNI_IN_CONTEXT && !(tni_feed_stays(m, i) && f->given)) return false;
-  *r = (tni_saved_record){.kind = TNI_SAVED_INPUT, .index = i, .dtype = f->t.dtype, .rank = f->t.rank,
-                          .bytes = f->t.bytes};
+  *r = (tni_saved_record){
+      .kind = TNI_SAVED_INPUT, .index = i, .dtype = f->t.dtype, .rank = f->t.rank, .bytes = f->t.bytes};
   memcpy(r->dims, f->t.dims, f->t.rank * sizeof *r->dims);
   if (kind != TNI_IN_CONTEXT) return true;
   r->dims[1] = n;
@@ -106,8 +106,8 @@ static void copy_rows(const tni_sstate *c, const tni_saved_record *r, int64_t fr
   for (int64_t b = 0; b < r->dims[0]; b++)
     for (int64_t h = 0; h < r->dims[1]; h++, dense += (uint64_t)r->dims[2] * t->row_bytes)
       for (int64_t p = from; p < r->first + r->dims[2]; p++) {
-        char *at = (char *)c->span.ptr + b * t->strides[0] + h * t->strides[1] +
-                   (t->ring ? p % t->ring : p) * t->strides[2];
+        char *at =
+            (char *)c->span.ptr + b * t->strides[0] + h * t->strides[1] + (t->ring ? p % t->ring : p) * t->strides[2];
         char *row = dense + (uint64_t)(p - r->first) * t->row_bytes;
         memcpy(out ? row : at, out ? at : row, t->row_bytes);
       }
@@ -178,8 +178,11 @@ static uint32_t count_records(const tn_session *s) {
 
 /* *ok false: errno says why. The head comes last, so that a file that is cut short is none. */
 static tn_status write_file(tn_session *s, writer *w, const void *note, uint64_t n_note, bool *ok, tn_error *err) {
-  tni_saved_head head = {.order = ORDER, .n_records = count_records(s), .batch = s->keep->batch,
-                         .positions = s->keep->length, .note_bytes = n_note};
+  tni_saved_head head = {.order = ORDER,
+                         .n_records = count_records(s),
+                         .batch = s->keep->batch,
+                         .positions = s->keep->length,
+                         .note_bytes = n_note};
   tn_status st = name_model(s->model, &head, err);
   if (st != TN_OK) return st;
   *ok = fseek(w->f, sizeof head, SEEK_SET) == 0 && put(w, note, n_note);
@@ -223,6 +226,7 @@ static tn_status save_to(tn_session *s, const char *tmp, const char *path, const
 static tn_status check_session(const tn_session *s, tn_error *err) {
   const tn_model *m = s->model;
   if (!s->keep) return tni_fail(err, TN_E_INVALID, m->path, "tn_session_keep comes first");
+  if (s->keep->slots) return tni_fail(err, TN_E_UNSUPPORTED, m->path, "the sequences have lengths of their own");
   return TN_OK;
 }
 
@@ -230,8 +234,8 @@ tn_status tn_session_save(tn_session *s, const char *path, const void *note, uin
   tni_error_begin(err);
   TNI_NOT_NULL(s);
   TNI_NOT_NULL(path);
-  if (n_note && !note) return tni_fail(err, TN_E_INVALID, "note", "n_note is %llu and note is NULL",
-                                       (unsigned long long)n_note);
+  if (n_note && !note)
+    return tni_fail(err, TN_E_INVALID, "note", "n_note is %llu and note is NULL", (unsigned long long)n_note);
   s = tni_session_now(s);
   tn_status st = check_session(s, err);
   if (st != TN_OK) return st;
@@ -278,9 +282,9 @@ static tn_status check_head(const tn_session *s, const reader *r, const tni_file
   if (memcmp(head->model, mine.model, sizeof mine.model) != 0)
     return tni_fail(err, TN_E_INVALID, r->path, "'%s' is of another model than '%s'", r->path, s->model->path);
   if (memcmp(head->placement, mine.placement, sizeof mine.placement) != 0)
-    return tni_fail(err, TN_E_INVALID, r->path,
-                    "'%s' is of this model with other devices, weight formats or caches: they would not give its numbers",
-                    r->path);
+    return tni_fail(
+        err, TN_E_INVALID, r->path,
+        "'%s' is of this model with other devices, weight formats or caches: they would not give its numbers", r->path);
   if (head->batch != s->keep->batch)
     return tni_fail(err, TN_E_INVALID, r->path, "'%s' has %lld sequences, the session %lld", r->path,
                     (long long)head->batch, (long long)s->keep->batch);

@@ -8,6 +8,8 @@
 #include "runtime/memory/memory.h"
 #include "runtime/ops/kernel/kernel.h"
 #include "runtime/place/place.h"
+#include "runtime/session/keep.h"
+#include "runtime/session/slots.h"
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }
 
@@ -229,8 +231,13 @@ void tni_states_attach(tn_session *s, tni_sexec *x, bool *moved) {
     memcpy(q->strides, strides, sizeof strides);
     q->rank = 4;
     q->dtype = t->dtype;
-    q->ptr = s->states[k].span.ptr;
-    if (!s->states[k].mem.n_parts) q->ptr = t->data;
+    void *ptr = s->states[k].mem.n_parts ? s->states[k].span.ptr : t->data;
+    if (s->keep && s->keep->slots) {
+      q->dims[0] = s->keep->batch;
+      ptr = (char *)t->data + s->keep->slots->first * s->states[k].rows.strides[0];
+      *moved = *moved || q->ptr != ptr;
+    }
+    q->ptr = ptr;
     q->span = &s->states[k].span;
     q->bytes = t->bytes;
   }

@@ -9,6 +9,7 @@
 #include "runtime/ops/kernel/kernel.h"
 #include "runtime/place/place.h"
 #include "runtime/plugin/process/process.h"
+#include "runtime/session/keep.h"
 #include "runtime/session/lengths.h"
 #include "runtime/session/state.h"
 
@@ -220,6 +221,7 @@ tn_status tni_states_move(tn_session *dst, const tn_session *src, int64_t n, tn_
 /* --- what rings still hold --------------------------------------------------------------------------------------- */
 
 void tni_states_wrote(tn_session *s, int64_t valid) {
+  if (s->keep && s->keep->slots) return; /* each slot has its own (slots.c) */
   for (uint32_t k = 0; k < s->model->graph->n_states; k++) {
     tni_sstate *c = &s->states[k];
     if (c->rows.ring && valid - c->rows.ring > c->held) c->held = valid - c->rows.ring;

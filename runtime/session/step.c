@@ -21,6 +21,7 @@
 #include "runtime/session/losses.h"
 #include "runtime/session/pieces.h"
 #include "runtime/session/session_tasks.h"
+#include "runtime/session/slots.h"
 #include "runtime/session/state.h"
 
 int tn_model_has_cache(const tn_model *m) { return m && m->roles.why_not == NULL; }
@@ -158,7 +159,9 @@ static tn_status step_session(tn_session *s, const tn_tensor *const *in, tn_tens
   tni_keep *k = s->keep;
   int64_t n = 0;
   bool same = false;
-  if (!k) return tni_fail(err, TN_E_INVALID, s->model->path, "tn_session_keep comes first");
+  if (!k || k->slots)
+    return tni_fail(err, TN_E_INVALID, s->model->path,
+                    k ? "the session runs slots: tn_session_step_slots" : "tn_session_keep comes first");
   tn_status st = read_inputs(s, in, &n, &same, err);
   if (st == TN_OK) st = check_room(k, n, err);
   tni_sexec *x = exec_of(s, n);
@@ -186,6 +189,96 @@ static tn_status step_session(tn_session *s, const tn_tensor *const *in, tn_tens
     tni_feed_clear(s);
   return st;
 }
+
+/* --- slots ------------------------------------------------------------------------------------------------------- */
+
+static tn_status check_slots(const tn_session *s, uint32_t first, uint32_t count, tn_error *err) {
+  const tni_sequences *t = s->keep ? s->keep->slots : NULL;
+  if (!t) return tni_fail(err, TN_E_INVALID, s->model->path, "the session does not keep its caches in slots");
+  if (count && first < t->n && count <= t->n - first) return TN_OK;
+  return tni_fail(err, TN_E_INVALID, "slots", "%u slots from %u on; there are %u", count, first, t->n);
+}
+
+/* *longest: of the slots, before the step. */
+static tn_status check_slots_room(const tni_keep *k, uint32_t first, uint32_t count, int64_t n, int64_t *longest,
+                                  tn_error *err) {
+  tni_keep one = *k;
+  tn_status st = TN_OK;
+  *longest = 0;
+  for (uint32_t i = first; st == TN_OK && i < first + count; i++) {
+    one.length = k->slots->length[i];
+    if (one.length > *longest) *longest = one.length;
+    st = check_room(&one, n, err);
+  }
+  return st;
+}
+
+static tn_status check_no_context(const tn_session *s, const tn_tensor *const *in, tn_error *err) {
+  for (uint32_t i = 0; i < s->model->n_inputs; i++)
+    if (s->model->roles.kinds[i] == TNI_IN_CONTEXT && in[i])
+      return tni_fail(err, TN_E_INVALID, s->model->inputs[i]->name, "'%s' is the session's", s->model->inputs[i]->name);
+  return TN_OK;
+}
+
+/* Dims, memory and numbers of the step. */
+static tn_status aim_step(tn_session *s, uint32_t first, uint32_t count, const tn_tensor *const *in, uint32_t rows,
+                          int64_t *n, tni_sexec **x, tn_error *err) {
+  tni_keep *k = s->keep;
+  int64_t longest = 0;
+  bool same;
+  k->batch = count;
+  k->exec = NULL;
+  tn_status st = check_no_context(s, in, err);
+  if (st == TN_OK) st = read_inputs(s, in, n, &same, err);
+  if (st == TN_OK) st = check_slots_room(k, first, count, *n, &longest, err);
+  if (st == TN_OK) st = tni_feed_take(s, k->fed, in, *n, 0, *n, *n, err);
+  if (st != TN_OK) return st;
+  const int64_t total = tni_chunk_total(s->model, k->capacity, longest + *n);
+  *x = exec_of(s, *n);
+  tni_slots_aim(s, first, count, *n, total);
+  st = tni_feed_bind(s, k->fed, *n, total, tni_chunk_rows(s->model, rows, *n), *n, err);
+  return st == TN_OK ? tni_session_prepare(s, *x, err) : st;
+}
+
+static tn_status step_slots(tn_session *s, uint32_t first, uint32_t count, const tn_tensor *const *in,
+                            tn_tensor *const *out, uint32_t rows, tn_error *err) {
+  tni_sexec *x = NULL;
+  int64_t n = 0;
+  tn_status st = check_slots(s, first, count, err);
+  if (st == TN_OK) st = aim_step(s, first, count, in, rows, &n, &x, err);
+  if (st != TN_OK) return st;
+  x->pos = s->pos;
+  x->valid = s->valid;
+  tni_slots_wrote(s, n);
+  st = tni_session_tasks(s, &x, 1, err);
+  __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED);
+  if (st == TN_OK) st = make_outputs(s, x, out, n, err);
+  if (st == TN_OK) st = tni_fixed_carry(s, x, err);
+  for (uint32_t i = first; st == TN_OK && i < first + count; i++) s->keep->slots->length[i] += n;
+  return st;
+}
+
+tn_status tn_session_step_slots(tn_session *s, uint32_t first, uint32_t count, const tn_tensor *const *in,
+                                tn_tensor *const *out, uint32_t rows, tn_error *err) {
+  tni_error_begin(err);
+  TNI_NOT_NULL(s);
+  TNI_NOT_NULL(in);
+  TNI_NOT_NULL(out);
+  tn_error local;
+  if (rows > 1) return tni_fail(err, TN_E_INVALID, "rows", "%u: 1 is the last position's, 0 all", rows);
+  if (!err) {
+    tni_error_init(&local);
+    err = &local;
+  }
+  tn_status st;
+  do {
+    s = tni_session_now(s);
+    st = step_slots(s, first, count, in, out, rows, err);
+  } while (!tni_files_failed(s->model, &st, err) && tni_failover(s, st, err));
+  return st;
+}
+
+/* --- step of all ------------------------------------------------------------------------------------------------- */
 
 /* phase: what is run is told by the positions. */
 tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const *in, tn_tensor *const *out,
@@ -215,7 +308,7 @@ tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err) {
   tni_error_begin(err);
   TNI_NOT_NULL(s);
   s = tni_session_now(s);
-  if (!s->keep || n < 0 || n > s->keep->length)
+  if (!s->keep || s->keep->slots || n < 0 || n > s->keep->length)
     return tni_fail(err, TN_E_INVALID, s->model->path, "cannot keep %lld of %lld positions", (long long)n,
                     (long long)tn_session_length(s));
   tn_status st = n < s->keep->length ? tni_states_hold(s, n, err) : TN_OK;
@@ -244,7 +337,7 @@ tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn
   dst = tni_session_now(dst);
   src = tni_session_now(src);
   const tn_model *m = dst->model;
-  if (!dst->keep || !src->keep || !are_related(m, src->model) || dst->keep->batch != src->keep->batch)
+  if (!dst->keep || !src->keep || dst->keep->slots || src->keep->slots || !are_related(m, src->model) || dst->keep->batch != src->keep->batch)
     return tni_fail(err, TN_E_INVALID, m->path, "the sessions do not keep caches of one model and batch");
   if (n < 0 || n > src->keep->length || n > dst->keep->limit)
     return tni_fail(err, TN_E_INVALID, m->path, "cannot share %lld of %lld positions", (long long)n,

@@ -32,7 +32,7 @@ typedef struct fixture {
   tn_calibration_text calibration_text;
   tn_runtime *rt;
   tn_model *model;
-  tn_session *session, *keeping, *keeping2;
+  tn_session *session, *keeping, *keeping2, *slotted;
   tn_lm *lm;
   tn_chat *chat;
   tn_embedder *embedder;

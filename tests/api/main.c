@@ -97,6 +97,11 @@ static void make_objects(fixture *x) {
   must(tn_session_create(x->model, &x->keeping2, &x->err), x, "keeping session");
   must(tn_session_keep(x->keeping, &x->keep_opts, &x->err), x, "caches");
   must(tn_session_keep(x->keeping2, &x->keep_opts, &x->err), x, "caches");
+  tn_keep_opts slots = x->keep_opts;
+  slots.batch = 2;
+  slots.flags = TN_KEEP_SLOTS;
+  must(tn_session_create(x->model, &x->slotted, &x->err), x, "session of slots");
+  must(tn_session_keep(x->slotted, &slots, &x->err), x, "slots");
   must(tn_session_save(x->keeping2, x->state_path, NULL, 0, &x->err), x, "saved caches");
   must(tn_lm_load(x->rt, x->lm_path, &x->lm_opts, &x->lm, &x->err), x, "lm");
   must(tn_chat_create(x->lm, &x->chat, &x->err), x, "chat");

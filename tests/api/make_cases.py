@@ -30,6 +30,12 @@ GOOD = {
     ("tn_session_save", "s"): "x->keeping", ("tn_session_load", "s"): "x->keeping", ("tn_session_save", "note"): "x->ids",
     ("tn_session_save", "n_note"): "sizeof x->ids", ("tn_session_save", "path"): "x->out_path",
     ("tn_session_load", "path"): "x->state_path",
+    ("tn_session_step_slots", "s"): "x->slotted", ("tn_session_step_slots", "in"): "x->step_in",
+    ("tn_session_step_slots", "out"): "x->step_out", ("tn_session_step_slots", "rows"): "1",
+    ("tn_session_step_slots", "first"): "1", ("tn_session_step_slots", "count"): "1", ("tn_session_slot_length", "s"): "x->slotted",
+    ("tn_session_slot_truncate", "s"): "x->slotted", ("tn_session_slot_truncate", "n"): "0",
+    ("tn_session_slot_copy", "s"): "x->slotted", ("tn_session_slot_copy", "n"): "0", ("tn_session_slot_copy", "from"): "1",
+    ("*", "slot"): "0", ("*", "to"): "0",
     ("tn_session_truncate", "n"): "0", ("tn_session_share", "n"): "0", ("tn_model_report", "what"): "TN_REPORT_CHECK",
     ("tn_chat_score", "n"): "3", ("tn_generate_ids", "n"): "3", ("tn_lm_decode", "n"): "3",
     ("tn_generate", "n"): "4", ("tn_lm_encode", "n"): "4", ("tn_generate", "prompt"): '"Once"', ("tn_lm_encode", "text"): '"Once"',
@@ -181,7 +187,7 @@ def wrong(function, kind, name, structs, args):
     if kind == "int64_t":
         yield "-5", "", "-5"
         yield "2^62", "", "INT64_C(1) << 62"
-    if kind in ("uint32_t", "size_t") and name in ("i", "as"):
+    if kind in ("uint32_t", "size_t") and name in ("i", "as", "slot", "first", "to", "from"):
         yield "far", "", "0x7fffffff"
     if kind in ("uint32_t", "int32_t") and name in ("dt", "st", "id"):
         yield "far", "", "0x7fffffff"
@@ -190,6 +196,8 @@ def wrong(function, kind, name, structs, args):
 def good_value(function, kind, name):
     if (function, name) in GOOD:
         return GOOD[function, name]
+    if ("*", name) in GOOD:
+        return GOOD["*", name]
     if name in BY_NAME:
         return BY_NAME[name]
     if kind in ("function", "tn_token_fn"):

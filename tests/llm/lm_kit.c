@@ -11,16 +11,25 @@ const char *kit_data;
 tn_runtime *kit_rt;
 
 int kit_begin(void) {
-  char probe[512], profile[512];
-  kit_data = getenv("TENON_TEST_DATA");
+  char profile[512];
   const char *source = getenv("TENON_TEST_SOURCE");
+  snprintf(profile, sizeof profile, "%s/configs/host.yaml", source ? source : "");
+  return kit_begin_with(profile, NULL);
+}
+
+int kit_begin_with(const char *profile, const char *plugins) {
+  char probe[512];
+  kit_data = getenv("TENON_TEST_DATA");
   snprintf(probe, sizeof probe, "%s/lm/stories260k-onnx/model.onnx", kit_data ? kit_data : "");
-  if (!kit_data || !source || access(probe, R_OK) != 0) {
+  if (!kit_data || access(probe, R_OK) != 0) {
     printf("skipped: no models (TENON_TEST_DATA)\n");
     return 77;
   }
-  snprintf(profile, sizeof profile, "%s/configs/host.yaml", source);
-  const tn_runtime_opts o = {.h = {sizeof o, 1, 0}, .profile = profile};
+  const tn_runtime_opts o = {.h = {sizeof o, 1, 0},
+                             .profile = profile,
+                             .plugin_dirs = &plugins,
+                             .n_plugin_dirs = plugins != NULL,
+                             .flags = plugins ? TN_RT_TEST_WRITABLE | TN_RT_NO_PROBE : 0};
   tn_error err;
   tn_error_init(&err);
   if (tn_runtime_create(&o, &kit_rt, &err) == TN_OK) return 0;

@@ -12,6 +12,8 @@ extern tn_runtime *kit_rt;
 
 /* 0, or the exit code: 77 where there are no models. */
 int kit_begin(void);
+/* The same with another profile; plugins: a folder of them, or NULL. */
+int kit_begin_with(const char *profile, const char *plugins);
 
 /* Tokens and text; stop_after: so many tokens are enough (0: never); cancel: cancelled at the third token. */
 typedef struct kit_sink {

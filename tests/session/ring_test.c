@@ -433,6 +433,45 @@ static void test_saved(void) {
   free(got);
 }
 
+/* Slots over rings: three of lengths of their own, side by side. */
+static void test_slots(void) {
+  walk w;
+  static const int64_t starts[3] = {90, 7, 31};
+  const tn_keep_opts o = {.h = {sizeof o, 1, 0}, .batch = 4, .capacity = CAPACITY, .max_step = STEP, .flags = TN_KEEP_SLOTS};
+  float *want = logits_of("plugins: [host]\n" ALL, 20, 33, cuts[1], NULL);
+  CU_ASSERT_FATAL(want && begin(&w, host, 20, 33));
+  CU_ASSERT_TRUE(tn_model_has_slots(w.r.m));
+  CU_ASSERT_EQUAL_FATAL(tn_session_keep(w.r.s, &o, &w.r.err), TN_OK);
+  for (int b = 0; b < 3; b++)
+    for (int64_t at = 0; at < starts[b]; at += w.ids.dims[1]) {
+      const int64_t n = starts[b] - at < STEP ? starts[b] - at : STEP;
+      for (int64_t i = 0; i < n; i++) w.id[i] = (at + i) * (at + i + 5) % VOCAB;
+      w.ids = i64_tensor("input_ids", w.id, 2, 1, n);
+      CU_ASSERT_EQUAL_FATAL(tn_session_step_slots(w.r.s, (uint32_t)b, 1, w.in, w.out, 0, &w.r.err), TN_OK);
+    }
+  for (int64_t k = 0; starts[0] + k < LONG; k++) {
+    for (int b = 0; b < 3; b++) w.id[b] = (starts[b] + k) * (starts[b] + k + 5) % VOCAB;
+    w.ids = i64_tensor("input_ids", w.id, 2, 3, 1);
+    CU_ASSERT_EQUAL_FATAL(tn_session_step_slots(w.r.s, 0, 3, w.in, w.out, 1, &w.r.err), TN_OK);
+    const float *got = w.logits.data;
+    bool equal = true;
+    for (int b = 0; b < 3; b++)
+      equal = equal && memcmp(got + b * VOCAB, want + (starts[b] + k) * VOCAB, VOCAB * sizeof *got) == 0;
+    if (!equal) printf("\n  %lld steps", (long long)k);
+    CU_ASSERT_FATAL(equal);
+    if (k == 20) { /* by way of another place */
+      CU_ASSERT_EQUAL(tn_session_slot_copy(w.r.s, 3, 0, starts[0] + k + 1, &w.r.err), TN_OK);
+      CU_ASSERT_EQUAL(tn_session_slot_truncate(w.r.s, 0, 0, &w.r.err), TN_OK);
+      CU_ASSERT_EQUAL(tn_session_slot_copy(w.r.s, 0, 3, starts[0] + k + 1, &w.r.err), TN_OK);
+    }
+  }
+  CU_ASSERT_EQUAL(tn_session_slot_truncate(w.r.s, 0, 3, &w.r.err), TN_E_LIMIT);
+  CU_ASSERT_EQUAL(tn_session_step(w.r.s, TN_PHASE_DECODE, w.in, w.out, 1, &w.r.err), TN_E_INVALID);
+  CU_ASSERT_EQUAL(tn_session_step_slots(w.r.s, 3, 2, w.in, w.out, 1, &w.r.err), TN_E_INVALID);
+  rig_finish(&w.r);
+  free(want);
+}
+
 static double inspected(const walk *w, const char *key, char **json) {
   if (tn_model_report(w->r.m, TN_REPORT_INSPECT, json, NULL) != TN_OK) return -1;
   return json_number(*json, key);
@@ -651,6 +690,7 @@ int main(void) {
   CU_add_test(s, "steps of two devices, cancelled at any moment", test_cancel_anywhere);
   CU_add_test(s, "share", test_share);
   CU_add_test(s, "saved to a file", test_saved);
+  CU_add_test(s, "slots", test_slots);
   CU_add_test(s, "the memory statement", test_statement);
   CU_add_test(s, "plain runs", test_plain);
   CU_add_test(s, "quantized rows", test_rows);

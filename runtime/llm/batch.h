@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside of tn_batch: texts in slots (batch.c), and how their steps run (batch_run.c).
+ *
+ * Where steps are shared one session has a row of its caches for each slot and one to spare. Rows [0, k) are those of
+ * the k texts that decode together, side by side as tn_session_step_slots wants them. A text that comes to them or
+ * leaves them changes places with another, by way of the spare row. Otherwise each slot's chat has a session of its
+ * own.
+ */
+#ifndef TENON_LLM_BATCH_H
+#define TENON_LLM_BATCH_H
+
+#include <tenon/lm.h>
+
+#include "runtime/llm/lm.h"
+
+typedef struct tni_text {
+  tn_chat *c;   /* its tokens; also of what a free slot holds */
+  tni_gen *gen; /* of a used slot */
+  bool used;
+  uint32_t row;   /* of the session, where steps are shared */
+  size_t cached;  /* tokens that it began with and did not run */
+  uint64_t order; /* when it was started */
+  uint64_t left;  /* when the slot was given back */
+  tn_status st;   /* its own failure */
+  tn_long_error why;
+  int64_t begun_ns, first_ns, last_ns; /* start, first and last token; 0: none yet */
+} tni_text;
+
+struct tn_batch {
+  tn_lm *lm;
+  uint32_t n;
+  tni_text *slots; /* [n] */
+  int64_t context, chunk;
+  uint64_t clock;
+  atomic_bool cancelled;
+  /* Where steps are shared. */
+  tn_session *session;
+  uint32_t spare;     /* the row that is nobody's */
+  tni_chat_mem *feed; /* [n_in] */
+  tn_tensor *in, logits;
+  const tn_tensor **in_ptr;
+  tn_tensor **out_ptr;
+  tni_chat_mem row; /* logits as floats, where they are others */
+};
+
+/* Whether the text goes on. */
+bool tni_text_runs(const tni_text *t);
+/* Its next token; its own failure is its end. */
+void tni_text_token(tni_text *t, const float *logits, size_t vocab);
+
+/* shared: one session for all slots, where the model can. Makes the slots' chats, and b->chunk. */
+TN_MUST_CHECK tn_status tni_batch_open(tn_batch *b, bool shared, tn_error *err);
+void tni_batch_close(tn_batch *b);
+/* The slot's caches begin with the first n tokens of `from`'s (which may be itself): how many of them. 0: none. */
+size_t tni_batch_prefix(tn_batch *b, uint32_t slot, uint32_t from, size_t n);
+void tni_batch_forget(tn_batch *b, uint32_t slot);
+/* One step. */
+TN_MUST_CHECK tn_status tni_batch_run(tn_batch *b, tn_error *err);
+/* After a cancelled one. */
+void tni_batch_go_on(tn_batch *b);
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/base.h"
+#include "runtime/llm/batch.h"
+
+/* --- life -------------------------------------------------------------------------------------------------------- */
+
+static tn_status make_tensors(tn_batch *b, tn_error *err) {
+  const tni_lm_io *io = &b->lm->io;
+  const size_t most = b->chunk > (int64_t)b->n ? (size_t)b->chunk : b->n;
+  b->feed = calloc(io->n_in, sizeof *b->feed);
+  b->in = calloc(io->n_in, sizeof *b->in);
+  b->in_ptr = calloc(io->n_in, sizeof *b->in_ptr);
+  b->out_ptr = calloc(tn_model_n_outputs(b->lm->model), sizeof *b->out_ptr);
+  if (!b->feed || !b->in || !b->in_ptr || !b->out_ptr) return tni_fail_memory(err, "batch");
+  b->logits.h = (tn_hdr)TN_API_HDR(tn_tensor);
+  for (uint32_t i = 0; i < io->n_in; i++) {
+    const tn_io_info *x = io->in[i].info;
+    if (io->in[i].role == TNI_INPUT_PAST || io->in[i].role == TNI_INPUT_MASK) continue;
+    b->in[i] = (tn_tensor){.h = TN_API_HDR(tn_tensor), .name = x->name, .dtype = x->dtype, .rank = (uint32_t)x->rank};
+    if (!tni_chat_mem_grow(&b->feed[i], most * tni_lm_elem_bytes(x->dtype))) return tni_fail_memory(err, "batch");
+    b->in[i].data = b->feed[i].v;
+    b->in_ptr[i] = &b->in[i];
+  }
+  return TN_OK;
+}
+
+/* One session with a row for each slot, and one to spare. */
+static tn_status open_shared(tn_batch *b, tn_error *err) {
+  const tn_keep_opts o = {
+      .h = TN_API_HDR(tn_keep_opts), .batch = b->n + 1, .capacity = b->context, .flags = TN_KEEP_SLOTS};
+  tn_status st = tn_session_create(b->lm->model, &b->session, err);
+  if (st == TN_OK) st = tn_session_keep(b->session, &o, err);
+  if (st != TN_OK) return st;
+  b->chunk = tn_session_max_step(b->session);
+  b->spare = b->n;
+  for (uint32_t i = 0; i < b->n; i++) {
+    b->slots[i].row = i;
+    if (!(b->slots[i].c = tni_chat_bare(b->lm, b->context))) return tni_fail_memory(err, "batch");
+  }
+  return make_tensors(b, err);
+}
+
+static tn_status open_alone(tn_batch *b, tn_error *err) {
+  for (uint32_t i = 0; i < b->n; i++) {
+    const tn_status st = tn_chat_create(b->lm, &b->slots[i].c, err);
+    if (st != TN_OK) return st;
+    b->slots[i].c->context = b->context;
+  }
+  b->chunk = b->slots[0].c->kept ? b->slots[0].c->chunk : b->context;
+  return TN_OK;
+}
+
+tn_status tni_batch_open(tn_batch *b, bool shared, tn_error *err) {
+  return shared && tn_model_has_slots(b->lm->model) ? open_shared(b, err) : open_alone(b, err);
+}
+
+void tni_batch_close(tn_batch *b) {
+  tn_session_destroy(b->session);
+  for (uint32_t i = 0; b->feed && i < b->lm->io.n_in; i++) free(b->feed[i].v);
+  free(b->feed);
+  free(b->in);
+  free(b->in_ptr);
+  free(b->out_ptr);
+  free(b->row.v);
+}
+
+/* --- what slots hold --------------------------------------------------------------------------------------------- */
+
+size_t tni_batch_prefix(tn_batch *b, uint32_t slot, uint32_t from, size_t n) {
+  tni_text *to = &b->slots[slot], *of = &b->slots[from];
+  tn_status st;
+  if (b->session)
+    st = slot == from ? tn_session_slot_truncate(b->session, to->row, (int64_t)n, NULL)
+                      : tn_session_slot_copy(b->session, to->row, of->row, (int64_t)n, NULL);
+  else
+    st = !to->c->kept ? TN_E_UNSUPPORTED : tn_session_share(to->c->session, of->c->session, (int64_t)n, NULL);
+  return st == TN_OK ? n : 0;
+}
+
+void tni_batch_forget(tn_batch *b, uint32_t slot) {
+  tni_text *t = &b->slots[slot];
+  if (b->session)
+    (void)!tn_session_slot_truncate(b->session, t->row, 0, NULL);
+  else
+    tn_chat_reset(t->c);
+  t->c->n = t->c->fed = 0;
+}
+
+/* --- texts ------------------------------------------------------------------------------------------------------- */
+
+bool tni_text_runs(const tni_text *t) { return t->used && t->st == TN_OK && !tni_gen_result(t->gen)->reason; }
+
+void tni_text_token(tni_text *t, const float *logits, size_t vocab) {
+  tni_long_error_init(&t->why);
+  t->st = tni_gen_token(t->gen, logits, vocab, &t->why.error);
+  t->last_ns = tni_now_ns();
+  if (!t->first_ns) t->first_ns = t->last_ns;
+}
+
+/* --- places ------------------------------------------------------------------------------------------------------ */
+
+static bool decodes(const tni_text *t) { return tni_text_runs(t) && t->c->n - t->c->fed == 1; }
+
+static tni_text *text_in(const tn_batch *b, uint32_t row) {
+  for (uint32_t i = 0; i < b->n; i++)
+    if (b->slots[i].row == row) return &b->slots[i];
+  return NULL; /* the spare row */
+}
+
+/* What a row has goes to the spare one, and the row is to spare. */
+static tn_status vacate(tn_batch *b, uint32_t row, tn_error *err) {
+  tni_text *t = text_in(b, row);
+  if (!t) return TN_OK;
+  const tn_status st = tn_session_slot_copy(b->session, b->spare, row, (int64_t)t->c->fed, err);
+  if (st != TN_OK) return st;
+  t->row = b->spare;
+  b->spare = row;
+  return TN_OK;
+}
+
+/* Texts that decode come to stand in rows [0, *n). */
+static tn_status gather(tn_batch *b, uint32_t *n, tn_error *err) {
+  tn_status st = TN_OK;
+  *n = 0;
+  for (uint32_t i = 0; i < b->n; i++) *n += decodes(&b->slots[i]);
+  for (uint32_t row = 0; st == TN_OK && row < *n; row++) {
+    const tni_text *here = text_in(b, row);
+    if (here && decodes(here)) continue;
+    uint32_t i = 0;
+    while (!decodes(&b->slots[i]) || b->slots[i].row < *n) i++;
+    const uint32_t from = b->slots[i].row;
+    st = vacate(b, row, err);
+    if (st != TN_OK) break;
+    st = tn_session_slot_copy(b->session, row, from, (int64_t)b->slots[i].c->fed, err);
+    if (st != TN_OK) break;
+    b->slots[i].row = row;
+    b->spare = from;
+  }
+  return st;
+}
+
+/* --- one session for all ----------------------------------------------------------------------------------------- */
+
+/* Tokens [fed, fed + n) of the texts in rows [first, first + count). */
+static void feed_rows(tn_batch *b, uint32_t first, uint32_t count, size_t n) {
+  const tni_lm_io *io = &b->lm->io;
+  for (uint32_t i = 0; i < io->n_in; i++) {
+    tn_tensor *t = &b->in[i];
+    if (!b->in_ptr[i]) continue;
+    const size_t e = tni_lm_elem_bytes(t->dtype);
+    if (io->in[i].role == TNI_INPUT_USE_CACHE) {
+      t->dims[0] = 1;
+      t->bytes = e;
+      tni_put_ints(b->feed[i].v, t->dtype, 1, NULL, text_in(b, first)->c->fed > 0);
+      continue;
+    }
+    t->dims[0] = count;
+    t->dims[1] = (int64_t)n;
+    t->bytes = count * n * e;
+    for (uint32_t r = 0; r < count; r++) {
+      const tn_chat *c = text_in(b, first + r)->c;
+      tni_put_ints((char *)b->feed[i].v + r * n * e, t->dtype, n,
+                   io->in[i].role == TNI_INPUT_IDS ? c->history + c->fed : NULL, (int64_t)c->fed);
+    }
+  }
+}
+
+/* The last row of logits of sequence r of count. */
+static const float *logits_of(tn_batch *b, uint32_t r, uint32_t count, size_t *vocab, tn_error *err) {
+  const tn_tensor *o = &b->logits;
+  const size_t rows = o->rank == 3 ? (size_t)o->dims[1] : 1, v = o->rank ? (size_t)o->dims[o->rank - 1] : 0;
+  const size_t e = tni_lm_elem_bytes(o->dtype);
+  if ((o->rank != 2 && o->rank != 3) || o->dims[0] != count || !v || !rows || !o->data) {
+    (void)tni_fail(err, TN_E_INVALID, o->name, "%s has no row of logits for each of %u sequences", o->name, count);
+    return NULL;
+  }
+  tn_tensor last = *o;
+  last.data = (const char *)o->data + ((size_t)(r + 1) * rows - 1) * v * e;
+  *vocab = v;
+  if (o->dtype == TN_DT_F32) return last.data;
+  if (!tni_chat_mem_grow(&b->row, v * sizeof(float))) {
+    (void)tni_fail_memory(err, "logits");
+    return NULL;
+  }
+  tni_logits_to_f32(&last, 1, 1, v, b->row.v);
+  return b->row.v;
+}
+
+/* wants: the logits of the last token. A cancel that came when nothing ran is the session's memory of an earlier step.
+ */
+static tn_status run_rows(tn_batch *b, uint32_t first, uint32_t count, size_t n, bool wants, tn_error *err) {
+  tn_status st;
+  int tries = 0;
+  feed_rows(b, first, count, n);
+  b->out_ptr[b->lm->io.logits] = wants ? &b->logits : NULL;
+  do {
+    tni_error_begin(err);
+    st = tn_session_step_slots(b->session, first, count, b->in_ptr, b->out_ptr, 1, err);
+  } while (st == TN_E_CANCELLED && !atomic_load(&b->cancelled) && tries++ < 2);
+  for (uint32_t i = 0; i < b->n; i++) /* a device that was lost took positions along */
+    if (st != TN_OK) b->slots[i].c->fed = (size_t)tn_session_slot_length(b->session, b->slots[i].row);
+  return st;
+}
+
+/* The texts' tokens from what the last step gave. */
+static tn_status take_tokens(tn_batch *b, uint32_t first, uint32_t count, size_t n, bool wants, tn_error *err) {
+  for (uint32_t r = 0; r < count; r++) {
+    tni_text *t = text_in(b, first + r);
+    size_t vocab = 0;
+    t->c->fed += n;
+    const float *logits = wants ? logits_of(b, r, count, &vocab, err) : NULL;
+    if (wants && !logits) return (tn_status)err->code;
+    if (wants) tni_text_token(t, logits, vocab);
+  }
+  return TN_OK;
+}
+
+static tni_text *longest_waiting(const tn_batch *b) {
+  tni_text *first = NULL;
+  for (uint32_t i = 0; i < b->n; i++) {
+    tni_text *t = &b->slots[i];
+    if (tni_text_runs(t) && !decodes(t) && (!first || t->order < first->order)) first = t;
+  }
+  return first;
+}
+
+static size_t piece_of(const tn_batch *b, const tn_chat *c, bool *ends) {
+  const size_t left = c->n - c->fed;
+  *ends = left <= (size_t)b->chunk;
+  return *ends ? left : (size_t)b->chunk;
+}
+
+static tn_status run_shared(tn_batch *b, tn_error *err) {
+  uint32_t n = 0;
+  bool ends = false;
+  tni_text *waits = longest_waiting(b);
+  tn_status st = gather(b, &n, err);
+  if (st == TN_OK && n) st = run_rows(b, 0, n, 1, true, err);
+  if (st == TN_OK && n) st = take_tokens(b, 0, n, 1, true, err);
+  if (st != TN_OK || !waits) return st;
+  const size_t piece = piece_of(b, waits->c, &ends);
+  st = run_rows(b, waits->row, 1, piece, ends, err);
+  return st == TN_OK ? take_tokens(b, waits->row, 1, piece, ends, err) : st;
+}
+
+/* --- each on its own --------------------------------------------------------------------------------------------- */
+
+/* n more of its tokens; all of them without caches. */
+static tn_status run_alone(tni_text *t, size_t n, bool wants, tn_error *err) {
+  tn_chat *c = t->c;
+  const float *logits;
+  size_t rows, vocab;
+  const size_t all = c->n;
+  c->n = c->fed + n;
+  const tn_status st = tni_chat_step(c, true, &logits, &rows, &vocab, err);
+  c->n = all;
+  if (st == TN_OK && wants) tni_text_token(t, logits, vocab);
+  return st;
+}
+
+static tn_status run_each(tn_batch *b, tn_error *err) {
+  tni_text *waits = longest_waiting(b);
+  tn_status st = TN_OK;
+  bool ends = false;
+  for (uint32_t i = 0; st == TN_OK && i < b->n; i++)
+    if (decodes(&b->slots[i])) st = run_alone(&b->slots[i], 1, true, err);
+  if (st != TN_OK || !waits) return st;
+  const size_t piece = piece_of(b, waits->c, &ends);
+  return run_alone(waits, piece, ends, err);
+}
+
+tn_status tni_batch_run(tn_batch *b, tn_error *err) { return b->session ? run_shared(b, err) : run_each(b, err); }
+
+void tni_batch_go_on(tn_batch *b) {
+  atomic_store(&b->cancelled, false);
+  for (uint32_t i = 0; i < b->n; i++) atomic_store(&b->slots[i].c->cancelled, false);
+}
