@@ -103,6 +103,40 @@ TN_API void tn_batch_stop(tn_batch *b, uint32_t slot);
 /* From any thread: the running step, or the next one, returns TN_E_CANCELLED soon; texts may go on after it. */
 TN_API void tn_batch_cancel(tn_batch *b);
 
+/* --- structured output (docs/structured-output.md) -------------------------------------------------------------- */
+
+/* What a text must be, for the tokenizer of one model; tn_gen_params.grammar takes it. Any number of chats, samplers
+ * and threads may use one at a time: what they find out of it is kept for all. */
+typedef struct tn_grammar tn_grammar;
+enum {
+  TN_GRAMMAR_JSON_SCHEMA = 1, /* a JSON Schema (2020-12); "{}" is any JSON value */
+  TN_GRAMMAR_REGEX = 2,       /* a regular expression, ECMA-262's syntax, that the whole text matches */
+  TN_GRAMMAR_GBNF = 3         /* rules in GBNF's syntax; the text is a "root" */
+};
+/* text: n bytes of UTF-8. TN_E_INVALID: not of that syntax, or no text can be so; TN_E_UNSUPPORTED: it asks for what
+ * cannot be decided token by token; TN_E_LIMIT: it is too large. The message names the key ("schema:
+ * properties.age.minimum: ...") or the column. TN_E_UNAVAILABLE: no tokenizer. Destroy it after whoever uses it; it
+ * may outlive lm. */
+TN_API TN_MUST_CHECK tn_status tn_grammar_create(const tn_lm *lm, uint32_t kind, const char *text, size_t n,
+                                                 tn_grammar **out, tn_error *err);
+TN_API void tn_grammar_destroy(tn_grammar *g);
+
+/* Tokens from logits, for who runs sessions himself: all of tn_gen_params but stop and lookup. One thread at a time. */
+typedef struct tn_sampler tn_sampler;
+/* p: NULL: the model's defaults. What it points to is copied, but for the grammar, which lives on, and hook_user. ids:
+ * n tokens that the conversation has already. */
+TN_API TN_MUST_CHECK tn_status tn_sampler_create(const tn_lm *lm, const tn_gen_params *p, const int32_t *ids, size_t n,
+                                                 tn_sampler **out, tn_error *err);
+TN_API void tn_sampler_destroy(tn_sampler *s);
+/* The next token of the conversation. logits: [vocab], not changed; vocab is the same in each call. left: tokens that
+ * may follow, this one included; UINT32_MAX: no limit. Near its end the grammar takes the shortest way out;
+ * TN_E_LIMIT: not even that fits. TN_E_INVALID: NaN, or no token is possible. */
+TN_API TN_MUST_CHECK tn_status tn_sampler_pick(tn_sampler *s, const float *logits, size_t vocab, uint32_t left,
+                                               int32_t *id, tn_error *err);
+/* Of the grammar and the text so far: 0 it is not whole, or there is no grammar; 1 it is whole and may go on; 2 nothing
+ * can follow: the text ends here, without an EOS. */
+TN_API int tn_sampler_whole(const tn_sampler *s);
+
 #ifdef __cplusplus
 }
 #endif

@@ -385,6 +385,25 @@ typedef struct tn_lm_opts {
   int64_t default_max_seq;
 } tn_lm_opts;
 
+/* Added to the logit of a token before all else; -INFINITY: never. */
+typedef struct tn_logit_bias {
+  int32_t id;
+  float bias;
+} tn_logit_bias;
+
+/* What a caller's function sees before each token (tn_gen_params.hook). */
+typedef struct tn_logits {
+  tn_hdr h;
+  float *v;            /* [vocab], the model's; may be changed. -INFINITY: not this token */
+  size_t vocab, n;     /* n: tokens of the conversation */
+  const int32_t *ids;  /* [n], until the function returns */
+  uint32_t new_tokens; /* as many of them, at the end, came from this call */
+  uint32_t left;       /* tokens that may follow, the next one included; UINT32_MAX: no limit */
+} tn_logits;
+/* Called on the generating thread. Nonzero: the call fails with TN_E_CANCELLED. */
+typedef int (*tn_logits_fn)(void *user, tn_logits *at);
+
+/* The order in which these work is in docs/sampling.md. */
 typedef struct tn_gen_params {
   tn_hdr h;
   uint32_t max_tokens;  /* 0: until EOS, a stop string or the context's end */
@@ -396,6 +415,26 @@ typedef struct tn_gen_params {
   const char *const *stop;
   uint32_t n_stop;
   uint32_t flags; /* TN_GEN_* */
+  /* From here on 0 and NULL are off. */
+  const struct tn_grammar *grammar; /* what the text of this call is (tenon/lm.h); outlives the call */
+  tn_logits_fn hook;
+  void *hook_user;
+  const tn_logit_bias *bias; /* [n_bias] */
+  uint32_t n_bias;
+  uint32_t min_tokens;                       /* no EOS before as many, unless the grammar ends */
+  float frequency_penalty, presence_penalty; /* per occurrence, and once, in what this call has generated */
+  float typical_p;                  /* below 1: the tokens nearest to the expected surprise, of this probability */
+  float mirostat_tau, mirostat_eta; /* tau above 0: Mirostat 2 instead of top-k, typical-p, top-p and min-p */
+  /* DRY: a token that would make a repeat of n tokens longer loses dry * dry_base^(n - dry_length) where n is at least
+   * dry_length. dry_base 0: 1.75; dry_length 0: 2; dry_last 0: the whole conversation, else its last tokens. Repeats do
+   * not reach across dry_break; NULL: the tokens that "\n", ":", "\"" and "*" end with. */
+  float dry, dry_base;
+  uint32_t dry_length, dry_last;
+  const int32_t *dry_break; /* [n_dry_break] */
+  uint32_t n_dry_break;
+  /* Tokens that are guessed from what was there before and tried in one step; greedy ids are those without. Sampling
+   * is without, and so are models whose caches are not kept. */
+  uint32_t lookup;
 } tn_gen_params;
 enum { TN_GEN_IGNORE_EOS = 1, TN_GEN_NO_SPECIAL = 2 };
 

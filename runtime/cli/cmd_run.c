@@ -78,7 +78,7 @@ static void print_result(cli *c, tn_lm *lm, const int32_t *ids, size_t n, json_t
   json_decref(check);
 }
 
-static int run_generate(cli *c, tn_lm *lm, const gen_opts *g, const char *prompt, size_t n) {
+static int run_generate(cli *c, tn_lm *lm, gen_opts *g, const char *prompt, size_t n) {
   tn_gen_params p;
   tn_chat *chat = NULL;
   tn_gen_result res = {.h = {sizeof res, 1, 0}};
@@ -137,6 +137,7 @@ int cmd_run(int argc, const char **argv) {
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = gen_load_fit(&c, c.operand, 0, &lm);
   if (!rc) rc = run_generate(&c, lm, &g, prompt, n);
+  sampling_finish(&g.sampling);
   tn_lm_destroy(lm);
   free(prompt);
   cli_finish(&c);
@@ -155,7 +156,7 @@ static void chat_rows(const opt_row *from, char **system, opt_row *rows) {
 
 static int fail_chat(void *c, tn_status st) { return cli_fail(c, st); }
 
-static int run_chat(cli *c, tn_lm *lm, const gen_opts *g, const char *system) {
+static int run_chat(cli *c, tn_lm *lm, gen_opts *g, const char *system) {
   cli_chat with = {
       .lm = lm, .system = system, .err = &c->err, .note = cli_note, .say = cli_say, .fail = fail_chat, .user = c};
   if (!tn_lm_has_template(lm))
@@ -180,6 +181,7 @@ int cmd_chat(int argc, const char **argv) {
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = gen_load_fit(&c, c.operand, 0, &lm);
   if (!rc) rc = run_chat(&c, lm, &g, system);
+  sampling_finish(&g.sampling);
   tn_lm_destroy(lm);
   cli_finish(&c);
   return rc;

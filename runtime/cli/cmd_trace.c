@@ -106,7 +106,7 @@ typedef struct trace_opts {
   int summary;
 } trace_opts;
 
-static int trace_model(cli *c, tn_lm *lm, const gen_opts *g, const trace_opts *o, const char *model, const char *prompt,
+static int trace_model(cli *c, tn_lm *lm, gen_opts *g, const trace_opts *o, const char *model, const char *prompt,
                        size_t n) {
   tn_gen_params p;
   int32_t *ids = NULL;
@@ -163,6 +163,7 @@ int cmd_trace(int argc, const char **argv) {
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = gen_load_fit(&c, c.operand, 0, &lm);
   if (!rc) rc = trace_model(&c, lm, &g, &o, c.operand, prompt, n);
+  sampling_finish(&g.sampling);
   tn_lm_destroy(lm);
   free(prompt);
   cli_finish(&c);

@@ -6,26 +6,18 @@
 #include <string.h>
 
 void gen_options(gen_opts *g) {
-  *g = (gen_opts){.n = 128, .top_k = -1, .temp = -1, .top_p = -1, .min_p = -1, .repeat = -1};
-  static const char unset[] = "what the model says";
+  *g = (gen_opts){.n = 128};
   const opt_row rows[] = {
       {"prompt", 'p', OPT_TEXT, &g->prompt, "TEXT", NULL, "the prompt", NULL},
       {"file", 'f', OPT_TEXT, &g->file, "FILE", NULL, "read the prompt from FILE, or '-' for standard input", NULL},
       {"prompt-ids", 0, OPT_TEXT, &g->prompt_ids, "LIST", NULL,
        "the prompt as token ids, such as 1,15,7: no tokenizer is needed", NULL},
       {"predict", 'n', OPT_INT, &g->n, "N", "0..", "tokens to generate at most; 0: until the end", NULL},
-      {"temp", 0, OPT_REAL, &g->temp, "T", "0..", "temperature; 0 is greedy", unset},
-      {"top-k", 0, OPT_INT, &g->top_k, "K", "0..", "keep the K most likely; 0: off", unset},
-      {"top-p", 0, OPT_REAL, &g->top_p, "P", ">0..1", "keep the smallest set with this probability", unset},
-      {"min-p", 0, OPT_REAL, &g->min_p, "P", "0..1", "drop what is less likely than P x the most likely", unset},
-      {"repeat-penalty", 0, OPT_REAL, &g->repeat, "R", ">0", "penalty for tokens seen before; 1: off", unset},
-      {"seed", 0, OPT_TEXT, &g->seed, "S", NULL, "seed of the sampler", "0"},
-      {"stop", 0, OPT_LIST, &g->stop, "STR", NULL, "stop where this text appears", NULL},
-      {"ignore-eos", 0, OPT_FLAG, &g->ignore_eos, NULL, NULL, "go on after an end-of-sequence token", NULL},
-      {"ids", 0, OPT_FLAG, &g->ids, NULL, NULL, "print token ids, the prompt's first, instead of text", NULL},
-      OPT_ROWS_END};
-  _Static_assert(sizeof rows <= sizeof g->rows, "GEN_ROWS is too small");
+      {"ids", 0, OPT_FLAG, &g->ids, NULL, NULL, "print token ids, the prompt's first, instead of text", NULL}};
+  enum { OWN = sizeof rows / sizeof *rows };
+  _Static_assert(OWN + SAMPLING_ROWS < GEN_ROWS, "GEN_ROWS is too small");
   memcpy(g->rows, rows, sizeof rows);
+  g->rows[OWN + sampling_rows(&g->sampling, g->rows + OWN)] = (opt_row)OPT_ROWS_END;
 }
 
 int gen_prompt(cli *c, const gen_opts *g, char **text, size_t *n) {
@@ -74,26 +66,11 @@ int gen_ids(cli *c, const gen_opts *g, const tn_lm *lm, const char *text, size_t
   return st == TN_OK ? 0 : cli_fail(c, st);
 }
 
-int gen_params(cli *c, const gen_opts *g, const tn_lm *lm, tn_gen_params *p) {
-  tn_gen_params_init(p);
-  tn_lm_gen_defaults(lm, p);
+int gen_params(cli *c, gen_opts *g, const tn_lm *lm, tn_gen_params *p) {
+  const tn_status st = sampling_params(&g->sampling, lm, p, &c->err);
   p->max_tokens = (uint32_t)g->n;
-  if (g->temp >= 0) p->temperature = (float)g->temp;
-  if (g->top_k >= 0) p->top_k = (uint32_t)g->top_k;
-  if (g->top_p >= 0) p->top_p = (float)g->top_p;
-  if (g->min_p >= 0) p->min_p = (float)g->min_p;
-  if (g->repeat >= 0) p->repeat_penalty = (float)g->repeat;
-  if (g->seed) {
-    char *end;
-    errno = 0;
-    p->seed = strtoull(g->seed, &end, 10);
-    if (*g->seed < '0' || *g->seed > '9' || *end || errno)
-      return cli_usage(c, "--seed takes a whole number, not '%s'", g->seed);
-  }
-  p->stop = (const char *const *)g->stop;
-  while (g->stop && g->stop[p->n_stop]) p->n_stop++;
-  if (g->ignore_eos) p->flags |= TN_GEN_IGNORE_EOS;
-  return 0;
+  if (*g->sampling.why) return cli_usage(c, "%s", g->sampling.why);
+  return st == TN_OK ? 0 : cli_fail(c, st);
 }
 
 int gen_load(cli *c, const char *path, uint32_t flags, tn_lm **lm) { return gen_load_for(c, path, flags, 0, lm); }

@@ -6,15 +6,15 @@
 #define TENON_CLI_GENERATE_H
 
 #include "runtime/cli/cli.h"
+#include "runtime/cli/sampling/sampling.h"
 
 enum { GEN_ROWS = 32 };
 
 typedef struct gen_opts {
   opt_row rows[GEN_ROWS]; /* the table of these options, for cli_parse */
-  char *prompt, *file, *prompt_ids, *seed;
-  char **stop;
-  int n, top_k, ids, ignore_eos;
-  double temp, top_p, min_p, repeat;
+  char *prompt, *file, *prompt_ids;
+  int n, ids;
+  sampling_opts sampling; /* sampling_finish it */
 } gen_opts;
 
 /* Values below 0 mean: not given. g stays where it is: its rows point into it. */
@@ -24,7 +24,7 @@ int gen_prompt(cli *c, const gen_opts *g, char **text, size_t *n);
 /* Its ids: those of --prompt-ids, or what the tokenizer makes of the text. For tn_free. 0 or an exit code. */
 int gen_ids(cli *c, const gen_opts *g, const tn_lm *lm, const char *text, size_t n, int32_t **ids, size_t *n_ids);
 /* The model's defaults with the options on top. 0 or an exit code. */
-int gen_params(cli *c, const gen_opts *g, const tn_lm *lm, tn_gen_params *p);
+int gen_params(cli *c, gen_opts *g, const tn_lm *lm, tn_gen_params *p);
 /* Loads a language model; unsupported nodes are listed. */
 int gen_load(cli *c, const char *path, uint32_t flags, tn_lm **lm);
 /* The same with as long a context as config.json says and memory has room for, or --max-seq. */

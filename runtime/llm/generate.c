@@ -8,9 +8,12 @@
 
 #include "runtime/base/base.h"
 #include "runtime/llm/lm.h"
-#include "runtime/llm/sampler.h"
+#include "runtime/llm/pick.h"
+#include "runtime/llm/repeats.h"
 #include "runtime/llm/stop.h"
 #include "runtime/llm/text/text.h"
+
+enum { LOOKUP_MOST = 64 };
 
 typedef struct tni_gen {
   tn_chat *c;
@@ -18,10 +21,11 @@ typedef struct tni_gen {
   tn_token_fn fn;
   void *user;
   tn_error *err;
-  tni_sampler *sampler;
+  tn_sampler *sampler;
   tni_stop *stop;
   tni_detok *detok; /* NULL: no tokenizer */
   size_t skip;      /* bytes of the stream that are still the conversation's own text */
+  bool no_lookup;   /* the model's state cannot go back */
   tni_str text;     /* of this token */
   tn_gen_result res;
 } gen;
@@ -84,14 +88,23 @@ static uint32_t ends_at_token(const gen *g, int32_t id) {
   return g->c->n + 1 >= (size_t)g->c->context ? TN_STOP_CONTEXT : 0;
 }
 
-static tn_status one_token(gen *g, const float *logits) {
+/* Tokens that may still come. */
+static uint32_t tokens_left(const gen *g) {
+  const uint64_t room = (uint64_t)g->c->context - g->c->n;
+  const uint64_t left = g->p->max_tokens ? g->p->max_tokens - g->res.new_tokens : UINT32_MAX;
+  return (uint32_t)(room < left ? room : left);
+}
+
+static tn_status one_token(gen *g, const float *logits, size_t vocab) {
   bool hit;
   const uint32_t most = g->p->max_tokens;
   int32_t id = tni_source_forced(g->c, (most && g->res.new_tokens + 1 >= most));
-  tn_status st = id < 0 ? tni_sampler_pick(g->sampler, logits, &id, g->err) : TN_OK;
+  tn_status st = id < 0 ? tn_sampler_pick(g->sampler, logits, vocab, tokens_left(g), &id, g->err)
+                        : tni_pick_forced(g->sampler, id, g->err);
   if (st != TN_OK) return st;
-  tni_sampler_see(g->sampler, id);
   uint32_t why = ends_at_token(g, id);
+  const int whole = tn_sampler_whole(g->sampler);
+  if (whole == 2 || (whole && why)) why = TN_STOP_EOS; /* the grammar's text ends here */
   st = tni_chat_append(g->c, &id, 1, g->err);
   if (st == TN_OK) st = add_text(g, id, why != 0, &hit);
   if (st == TN_OK && g->text.failed) st = tni_fail_memory(g->err, "text");
@@ -103,26 +116,53 @@ static tn_status one_token(gen *g, const float *logits) {
   return TN_OK;
 }
 
-static tn_status start_generation(gen *g, size_t vocab) {
-  const tn_gen_params *p = g->p;
-  tni_sampler_params sp = {p->temperature, p->top_p, p->min_p, p->repeat_penalty, p->top_k, p->seed};
-  tn_status st = tni_sampler_create(vocab, &sp, &g->sampler, g->err);
-  for (size_t i = 0; st == TN_OK && i < g->c->n; i++) tni_sampler_see(g->sampler, g->c->history[i]);
-  return st;
+/* Guesses that the next step may run beside the last token. */
+static size_t guess_tokens(const gen *g, int32_t *ids) {
+  const tn_chat *c = g->c;
+  const size_t left = tokens_left(g), most = g->p->lookup < LOOKUP_MOST ? g->p->lookup : LOOKUP_MOST;
+  if (!most || g->no_lookup || g->p->temperature > 0 || g->p->mirostat_tau > 0 || !c->kept || c->source) return 0;
+  return left < 2 ? 0 : tni_repeat_guess(c->history, c->n, most < left - 1 ? most : left - 1, ids);
+}
+
+/* The last token and n guesses in one step: each guess that is the token that would have come saves a step. What is in
+ * the caches after the first that is not is forgotten. */
+static tn_status try_guesses(gen *g, const int32_t *guess, size_t n) {
+  tn_chat *c = g->c;
+  const size_t base = c->n;
+  const float *logits;
+  size_t rows, vocab;
+  tn_status st = tni_chat_append(c, guess, n, g->err);
+  if (st == TN_OK) st = tni_chat_step(c, false, &logits, &rows, &vocab, g->err);
+  c->n = base;
+  for (size_t i = 0; st == TN_OK; i++) {
+    st = one_token(g, logits + i * vocab, vocab);
+    if (g->res.reason || i == n || c->history[c->n - 1] != guess[i]) break;
+  }
+  if (st != TN_OK || c->fed <= c->n - 1) return st;
+  c->fed = c->n - 1;
+  if (tn_session_truncate(c->session, (int64_t)c->fed, NULL) == TN_OK) return TN_OK;
+  g->no_lookup = true; /* a state that cannot go back: all once more, and no guesses from here on */
+  c->fed = 0;
+  return tn_session_truncate(c->session, 0, g->err);
 }
 
 static tn_status generation_loop(gen *g) {
   const float *logits;
-  size_t rows, vocab;
+  size_t rows, vocab, n;
+  int32_t guess[LOOKUP_MOST];
   int64_t t0 = tni_now_ns();
   tn_status st = tni_chat_step(g->c, true, &logits, &rows, &vocab, g->err);
   int64_t t1 = tni_now_ns();
   g->res.prefill_ns = t1 - t0;
-  if (st == TN_OK) st = start_generation(g, vocab);
+  if (st == TN_OK) st = tn_sampler_create(g->c->lm, g->p, g->c->history, g->c->n, &g->sampler, g->err);
   if (st == TN_OK && g->c->n >= (size_t)g->c->context) g->res.reason = TN_STOP_CONTEXT;
+  if (st == TN_OK && !g->res.reason) st = one_token(g, logits, vocab);
   while (st == TN_OK && !g->res.reason) {
-    st = one_token(g, logits);
-    if (st == TN_OK && !g->res.reason) st = tni_chat_step(g->c, true, &logits, &rows, &vocab, g->err);
+    n = guess_tokens(g, guess);
+    if (n) st = try_guesses(g, guess, n);
+    if (n) continue;
+    st = tni_chat_step(g->c, true, &logits, &rows, &vocab, g->err);
+    if (st == TN_OK) st = one_token(g, logits, vocab);
   }
   g->res.decode_ns = tni_now_ns() - t1;
   return st;
@@ -132,12 +172,7 @@ static tn_status generation_loop(gen *g) {
 static tn_status check_gen_params(const tn_gen_params *p, tn_error *err) {
   if (p->n_stop && !p->stop) return tni_fail(err, TN_E_INVALID, "stop", "n_stop is %u and stop is NULL", p->n_stop);
   tn_status st = tni_known_bits(p->flags, TN_GEN_IGNORE_EOS | TN_GEN_NO_SPECIAL, "tn_gen_params.flags", err);
-  if (st != TN_OK) return st;
-  tni_sampler *s = NULL;
-  tni_sampler_params sp = {p->temperature, p->top_p, p->min_p, p->repeat_penalty, p->top_k, p->seed};
-  st = tni_sampler_create(1, &sp, &s, err);
-  tni_sampler_destroy(s);
-  return st;
+  return st == TN_OK ? tni_pick_check(p, err) : st;
 }
 
 /* A conversation with another source, whose first token is the decoder's. */
@@ -166,7 +201,7 @@ static tn_status run_generation(gen *g, const int32_t *ids, size_t n, tn_error *
   g->res.prefill_ns += begins ? encoder_ns : 0;
   if (st != TN_OK && begins) tn_chat_reset(c);
   if (st != TN_OK && !begins && c->fed <= fed) c->n = before; /* the prompt never ran */
-  tni_sampler_destroy(g->sampler);
+  tn_sampler_destroy(g->sampler);
   tni_stop_destroy(g->stop);
   tni_detok_destroy(g->detok);
   tni_str_finish(&g->text);
@@ -262,7 +297,7 @@ tn_status tni_gen_create(tn_chat *c, const tn_gen_params *p, tn_token_fn fn, voi
 
 void tni_gen_destroy(tni_gen *g) {
   if (!g) return;
-  tni_sampler_destroy(g->sampler);
+  tn_sampler_destroy(g->sampler);
   tni_stop_destroy(g->stop);
   tni_detok_destroy(g->detok);
   tni_str_finish(&g->text);
@@ -272,12 +307,12 @@ void tni_gen_destroy(tni_gen *g) {
 
 tn_status tni_gen_token(tni_gen *g, const float *logits, size_t vocab, tn_error *err) {
   g->err = err;
-  tn_status st = g->sampler ? TN_OK : start_generation(g, vocab);
+  tn_status st = g->sampler ? TN_OK : tn_sampler_create(g->c->lm, g->p, g->c->history, g->c->n, &g->sampler, err);
   if (st == TN_OK && g->c->n >= (size_t)g->c->context) {
     g->res.reason = TN_STOP_CONTEXT;
     return TN_OK;
   }
-  return st == TN_OK ? one_token(g, logits) : st;
+  return st == TN_OK ? one_token(g, logits, vocab) : st;
 }
 
 void tni_gen_belongs(tni_gen *g, tn_chat *c) { g->c = c; }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
+#include "runtime/llm/spelling.h"
 #include "runtime/llm/tok_beside.h"
 
 /* The model, and the tokenizer beside it. The tokenizer's error comes first. */
@@ -79,7 +80,11 @@ tn_status tn_lm_load(tn_runtime *rt, const char *path, const tn_lm_opts *o, tn_l
   if (mine.max_seq < 0 || mine.default_max_seq < 0)
     return tni_fail(err, TN_E_INVALID, "max_seq", "%lld", (long long)mine.max_seq);
   tn_lm *lm = calloc(1, sizeof *lm);
-  if (!lm) return tni_fail_memory(err, path);
+  if (lm) lm->spelling = tni_spelling_create();
+  if (!lm || !lm->spelling) {
+    free(lm);
+    return tni_fail_memory(err, path);
+  }
   st = load_lm(lm, rt, path, &mine, err);
   if (st != TN_OK) {
     tn_lm_destroy(lm);
@@ -100,6 +105,7 @@ void tn_lm_destroy(tn_lm *lm) {
 void tni_lm_release(tn_lm *lm) {
   if (__atomic_fetch_sub(&lm->holders, 1, __ATOMIC_ACQ_REL) > 0) return;
   tni_lm_io_finish(&lm->io);
+  tni_spelling_release(lm->spelling);
   tni_tokenizer_destroy(lm->tok);
   tni_templates_finish(&lm->templates);
   free(lm->tok_path);

@@ -42,6 +42,7 @@ struct tn_lm {
   tn_model *source;   /* what comes before the decoder (source.c), or NULL */
   tni_tokenizer *tok; /* NULL: no tokenizer.json, ids only */
   tni_folder folder;
+  struct tni_spelling *spelling; /* for grammars (spelling.h) */
   char *tok_path;
   tni_lm_config config;
   tni_templates templates;

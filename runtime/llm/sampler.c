@@ -4,18 +4,30 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct token_candidate {
   float logit;
   int32_t id;
 } token_candidate;
 
+/* How far a candidate's surprise is from the expected one. */
+typedef struct token_surprise {
+  double off;
+  uint32_t at; /* in c; then: it stays */
+} token_surprise;
+
 struct tni_sampler {
   tni_sampler_params p;
   size_t vocab;
   uint64_t state;
-  token_candidate *c; /* [vocab] */
-  uint8_t *seen;      /* [vocab] */
+  token_candidate *c;  /* [vocab] */
+  uint8_t *seen;       /* [vocab] */
+  uint32_t *counts;    /* [vocab] */
+  float *lower;        /* [vocab] */
+  token_surprise *odd; /* [vocab], with typical_p */
+  bool lowers;         /* some of lower is not 0 */
+  double mu;           /* Mirostat's */
 };
 
 static uint32_t next32(tni_sampler *s) {
@@ -40,8 +52,18 @@ static tn_status check_sampler_params(const tni_sampler_params *p, tn_error *err
     return tni_fail(err, TN_E_INVALID, "min_p", "%g is not in 0..1", (double)p->min_p);
   if (!(p->repeat_penalty > 0) || isinf(p->repeat_penalty))
     return tni_fail(err, TN_E_INVALID, "repeat_penalty", "%g is not above 0", (double)p->repeat_penalty);
+  if (!isfinite(p->frequency)) return tni_fail(err, TN_E_INVALID, "frequency_penalty", "it is not a number");
+  if (!isfinite(p->presence)) return tni_fail(err, TN_E_INVALID, "presence_penalty", "it is not a number");
+  if (!(p->typical_p >= 0 && p->typical_p <= 1))
+    return tni_fail(err, TN_E_INVALID, "typical_p", "%g is not in 0..1", (double)p->typical_p);
+  if (!(p->mirostat_tau >= 0) || isinf(p->mirostat_tau))
+    return tni_fail(err, TN_E_INVALID, "mirostat_tau", "%g is not a number from 0", (double)p->mirostat_tau);
+  if (!(p->mirostat_eta >= 0) || isinf(p->mirostat_eta))
+    return tni_fail(err, TN_E_INVALID, "mirostat_eta", "%g is not a number from 0", (double)p->mirostat_eta);
   return TN_OK;
 }
+
+static bool by_typical(const tni_sampler *s) { return s->p.typical_p > 0 && s->p.typical_p < 1; }
 
 tn_status tni_sampler_create(size_t vocab, const tni_sampler_params *p, tni_sampler **out, tn_error *err) {
   tn_status st = check_sampler_params(p, err);
@@ -52,8 +74,13 @@ tn_status tni_sampler_create(size_t vocab, const tni_sampler_params *p, tni_samp
     *s = (tni_sampler){.p = *p, .vocab = vocab};
     s->c = calloc(vocab, sizeof *s->c);
     s->seen = calloc(vocab, 1);
+    s->counts = calloc(vocab, sizeof *s->counts);
+    s->lower = calloc(vocab, sizeof *s->lower);
+    if (by_typical(s)) s->odd = calloc(vocab, sizeof *s->odd);
+    s->mu = 2 * (double)p->mirostat_tau;
+    if (p->mirostat_eta == 0) s->p.mirostat_eta = 0.1f;
   }
-  if (!s || !s->c || !s->seen) {
+  if (!s || !s->c || !s->seen || !s->counts || !s->lower || (by_typical(s) && !s->odd)) {
     tni_sampler_destroy(s);
     return tni_fail_memory(err, "sampler");
   }
@@ -68,11 +95,24 @@ void tni_sampler_destroy(tni_sampler *s) {
   if (!s) return;
   free(s->c);
   free(s->seen);
+  free(s->counts);
+  free(s->lower);
+  free(s->odd);
   free(s);
 }
 
 void tni_sampler_see(tni_sampler *s, int32_t id) {
   if (id >= 0 && (size_t)id < s->vocab) s->seen[id] = 1;
+}
+
+void tni_sampler_count(tni_sampler *s, int32_t id) {
+  if (id >= 0 && (size_t)id < s->vocab && s->counts[id] < UINT32_MAX) s->counts[id]++;
+}
+
+void tni_sampler_lower(tni_sampler *s, int32_t id, float amount) {
+  if (id < 0 || (size_t)id >= s->vocab || !(amount > s->lower[id])) return;
+  s->lower[id] = amount;
+  s->lowers = true;
 }
 
 static bool is_better_candidate(token_candidate a, token_candidate b) {
@@ -86,9 +126,13 @@ static tn_status load_candidates(tni_sampler *s, const float *logits, token_cand
     float v = logits[i];
     if (isnan(v)) return tni_fail(err, TN_E_INVALID, "logits", "the logit of token %zu is not a number", i);
     if (s->seen[i] && v != 0) v = v > 0 ? v / s->p.repeat_penalty : v * s->p.repeat_penalty;
+    if (s->counts[i]) v -= (float)s->counts[i] * s->p.frequency + s->p.presence;
+    v -= s->lower[i];
     s->c[i] = (token_candidate){v, (int32_t)i};
     if (is_better_candidate(s->c[i], *best)) *best = s->c[i];
   }
+  if (s->lowers) memset(s->lower, 0, s->vocab * sizeof *s->lower);
+  s->lowers = false;
   if (best->logit == -INFINITY) return tni_fail(err, TN_E_INVALID, "logits", "no token is possible");
   return TN_OK;
 }
@@ -115,27 +159,70 @@ static void pop_best(tni_sampler *s, size_t *heap_n) {
   s->c[*heap_n] = top;
 }
 
-/* Leaves the candidates that pass top-k and top-p in c[*from .. vocab), best last. */
-static void cut_candidates(tni_sampler *s, float best, size_t *from) {
-  size_t n = s->vocab, k = s->p.top_k ? s->p.top_k : n;
-  double total = 0, sum = 0;
-  bool by_k = k < n, by_p = s->p.top_p < 1;
-  *from = 0;
-  if (!by_k && !by_p) return;
-  for (size_t i = n / 2; i-- > 0;) sift_candidates(s->c, n, i);
-  size_t heap_n = n;
-  if (by_k) {
-    while (heap_n > n - k) pop_best(s, &heap_n);
-    *from = heap_n;
-  }
-  if (!by_p) return;
+static int best_last(const void *a, const void *b) {
+  return is_better_candidate(*(const token_candidate *)a, *(const token_candidate *)b) ? 1 : -1;
+}
+
+static int least_odd_first(const void *pa, const void *pb) {
+  const token_surprise *a = pa, *b = pb;
+  if (a->off != b->off) return a->off < b->off ? -1 : 1;
+  return (a->at < b->at) - (a->at > b->at); /* the better one */
+}
+
+/* Of c[*from .. vocab), best last, those that pass typical-p, in the same order. */
+static void cut_untypical(tni_sampler *s, float best, size_t *from) {
+  const size_t n = s->vocab, m = n - *from;
+  double total = 0, expected = 0, sum = 0;
   for (size_t i = *from; i < n; i++) total += candidate_weight(s, s->c[i], best);
-  if (by_k) { /* sorted already: drop from the low end */
-    size_t i = n;
-    while (i > *from && sum < (double)s->p.top_p * total) sum += candidate_weight(s, s->c[--i], best);
-    *from = i < n ? i : n - 1;
+  for (size_t i = *from; i < n; i++) {
+    const double p = candidate_weight(s, s->c[i], best) / total;
+    if (p > 0) expected -= p * log(p);
+  }
+  for (size_t i = 0; i < m; i++) {
+    const double p = candidate_weight(s, s->c[*from + i], best) / total;
+    s->odd[i] = (token_surprise){p > 0 ? fabs(-log(p) - expected) : INFINITY, (uint32_t)(*from + i)};
+  }
+  qsort(s->odd, m, sizeof *s->odd, least_odd_first);
+  size_t kept = 0;
+  while (kept < m && sum < (double)s->p.typical_p) sum += candidate_weight(s, s->c[s->odd[kept++].at], best) / total;
+  for (size_t i = kept; i < m; i++) s->c[s->odd[i].at].id = -1;
+  size_t to = n;
+  for (size_t i = n; i-- > *from;)
+    if (s->c[i].id >= 0) s->c[--to] = s->c[i];
+  *from = to;
+}
+
+/* The same for top-p. */
+static void cut_improbable(const tni_sampler *s, float best, size_t *from) {
+  const size_t n = s->vocab;
+  double total = 0, sum = 0;
+  for (size_t i = *from; i < n; i++) total += candidate_weight(s, s->c[i], best);
+  size_t i = n;
+  while (i > *from && sum < (double)s->p.top_p * total) sum += candidate_weight(s, s->c[--i], best);
+  *from = i < n ? i : n - 1;
+}
+
+/* Leaves the candidates that pass top-k, typical-p and top-p in c[*from .. vocab); unless all do, best last. */
+static void cut_candidates(tni_sampler *s, float best, size_t *from) {
+  size_t n = s->vocab, k = s->p.top_k ? s->p.top_k : n, heap_n = n;
+  double total = 0, sum = 0;
+  const bool by_k = k < n, by_p = s->p.top_p < 1, typical = by_typical(s);
+  *from = 0;
+  if (!by_k && !by_p && !typical) return;
+  if (!by_k && typical) {
+    qsort(s->c, n, sizeof *s->c, best_last);
+  } else {
+    for (size_t i = n / 2; i-- > 0;) sift_candidates(s->c, n, i);
+    while (by_k && heap_n > n - k) pop_best(s, &heap_n);
+    if (by_k) *from = heap_n;
+  }
+  if (typical) cut_untypical(s, best, from);
+  if (!by_p) return;
+  if (by_k || typical) {
+    cut_improbable(s, best, from);
     return;
   }
+  for (size_t i = 0; i < n; i++) total += candidate_weight(s, s->c[i], best);
   do {
     pop_best(s, &heap_n);
     sum += candidate_weight(s, s->c[heap_n], best);
@@ -160,6 +247,29 @@ static int32_t draw_candidate(tni_sampler *s, size_t from, float best) {
   return s->c[last].id;
 }
 
+/* Mirostat 2: no order is needed. */
+static int32_t draw_mirostat(tni_sampler *s, token_candidate best) {
+  const size_t n = s->vocab;
+  double total = 0, kept = 0;
+  for (size_t i = 0; i < n; i++) total += candidate_weight(s, s->c[i], best.logit);
+  const double most = total * exp2(-s->mu); /* the weight of mu bits */
+  for (size_t i = 0; i < n; i++) {
+    const double w = candidate_weight(s, s->c[i], best.logit);
+    if (w > 0 && (w >= most || s->c[i].id == best.id)) kept += w;
+  }
+  double at = uniform_draw(s) * kept, chosen = 1;
+  int32_t id = best.id;
+  for (size_t i = n; i-- > 0;) {
+    const double w = candidate_weight(s, s->c[i], best.logit);
+    if (!(w > 0 && (w >= most || s->c[i].id == best.id))) continue;
+    id = s->c[i].id;
+    chosen = w;
+    if ((at -= w) < 0) break;
+  }
+  s->mu -= (double)s->p.mirostat_eta * (-log2(chosen / kept) - (double)s->p.mirostat_tau);
+  return id;
+}
+
 tn_status tni_sampler_pick(tni_sampler *s, const float *logits, int32_t *id, tn_error *err) {
   token_candidate best;
   tn_status st = load_candidates(s, logits, &best, err);
@@ -168,8 +278,13 @@ tn_status tni_sampler_pick(tni_sampler *s, const float *logits, int32_t *id, tn_
     *id = best.id;
     return TN_OK;
   }
+  if (s->p.mirostat_tau > 0) {
+    *id = draw_mirostat(s, best);
+    return TN_OK;
+  }
   size_t from;
   cut_candidates(s, best.logit, &from);
+  if (by_typical(s)) best = s->c[s->vocab - 1]; /* min-p's measure is the best of what is left */
   *id = draw_candidate(s, from, best.logit);
   return TN_OK;
 }

@@ -71,6 +71,7 @@ NOT_OK = {
 }
 # Wrong elsewhere, right here: (function, argument[.field], way): why.
 ALLOWED = {
+    ("*", "p.frequency_penalty", "-1"): "repeats are wanted", ("*", "p.presence_penalty", "-1"): "repeats are wanted",
     ("*", "err", "NULL"): "nobody asks why",
     ("tn_runtime_create", "o", "NULL"): "all defaults", ("tn_model_load", "o", "NULL"): "all defaults",
     ("tn_lm_load", "o", "NULL"): "all defaults", ("tn_embedder_load", "o", "NULL"): "all defaults",

@@ -7,7 +7,7 @@
 #include "tests/llm/llm_test.h"
 
 enum { V = 8, DRAWS = 20000 };
-static const tni_sampler_params plain = {1, 1, 0, 1, 0, 42};
+static const tni_sampler_params plain = {.temperature = 1, .top_p = 1, .repeat_penalty = 1, .seed = 42};
 static const float ramp[V] = {0, 1, 2, 3, 3, 2, 1, 0};
 
 static tni_sampler *make(tni_sampler_params p, size_t vocab) {
@@ -136,11 +136,16 @@ static void test_bad(void) {
   static const struct {
     tni_sampler_params p;
     const char *where;
-  } table[] = {{{-1, 1, 0, 1, 0, 0}, "temperature"},       {{NAN, 1, 0, 1, 0, 0}, "temperature"},
-               {{INFINITY, 1, 0, 1, 0, 0}, "temperature"}, {{1, 0, 0, 1, 0, 0}, "top_p"},
-               {{1, 1.1f, 0, 1, 0, 0}, "top_p"},           {{1, NAN, 0, 1, 0, 0}, "top_p"},
-               {{1, 1, -0.1f, 1, 0, 0}, "min_p"},          {{1, 1, 1.5f, 1, 0, 0}, "min_p"},
-               {{1, 1, 0, 0, 0, 0}, "repeat_penalty"},     {{1, 1, 0, -2, 0, 0}, "repeat_penalty"}};
+  } table[] = {{{.temperature = -1, .top_p = 1, .min_p = 0, .repeat_penalty = 1}, "temperature"},
+               {{.temperature = NAN, .top_p = 1, .min_p = 0, .repeat_penalty = 1}, "temperature"},
+               {{.temperature = INFINITY, .top_p = 1, .min_p = 0, .repeat_penalty = 1}, "temperature"},
+               {{.temperature = 1, .top_p = 0, .min_p = 0, .repeat_penalty = 1}, "top_p"},
+               {{.temperature = 1, .top_p = 1.1f, .min_p = 0, .repeat_penalty = 1}, "top_p"},
+               {{.temperature = 1, .top_p = NAN, .min_p = 0, .repeat_penalty = 1}, "top_p"},
+               {{.temperature = 1, .top_p = 1, .min_p = -0.1f, .repeat_penalty = 1}, "min_p"},
+               {{.temperature = 1, .top_p = 1, .min_p = 1.5f, .repeat_penalty = 1}, "min_p"},
+               {{.temperature = 1, .top_p = 1, .min_p = 0, .repeat_penalty = 0}, "repeat_penalty"},
+               {{.temperature = 1, .top_p = 1, .min_p = 0, .repeat_penalty = -2}, "repeat_penalty"}};
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     s = NULL;
     tni_error_init(&err);

@@ -124,38 +124,13 @@ static void put_lossy(stage *g, bool last) {
   tni_str_drop(&g->held, i);
 }
 
-/* A token with a character outside the table stands for its own bytes. */
-static void token_bytes(stage *g, const char *s, size_t n) {
-  size_t mark = g->held.n;
-  for (size_t i = 0, len; i < n; i += len) {
-    int b = tni_char_byte(tni_utf8_get(s + i, n - i, &len));
-    if (b < 0) {
-      g->held.n = mark;
-      tni_str_add(&g->held, s, n);
-      return;
-    }
-    tni_str_add(&g->held, (char[1]){(char)b}, 1);
-  }
-}
-
 static void do_bytes(tni_detok *d, size_t k, const char *s, size_t n) {
   stage *g = &d->stages[k];
   bool whole = d->t->decs[k].whole;
   tni_str_clear(&g->out);
-  token_bytes(g, s, n);
+  tni_put_token_bytes(&g->held, s, n);
   put_lossy(g, whole);
   if (g->out.n || whole) feed_stage(d, k + 1, g->out.v, g->out.n, whole);
-}
-
-static int byte_token(const char *s, size_t n) {
-  int v = 0;
-  if (n != 6 || memcmp(s, "<0x", 3) != 0 || s[5] != '>') return -1;
-  for (int i = 3; i < 5; i++) {
-    int c = s[i], x = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-    if (x < 0) return -1;
-    v = v * 16 + x;
-  }
-  return v;
 }
 
 /* A run of byte tokens is text only if all of it is: one bad byte makes each of its bytes a U+FFFD. */
@@ -169,7 +144,7 @@ static void flush_run(tni_detok *d, size_t k) {
 }
 
 static void do_byte_fallback(tni_detok *d, size_t k, const char *s, size_t n) {
-  int b = byte_token(s, n);
+  int b = tni_byte_token(s, n);
   bool whole = d->t->decs[k].whole;
   if (b >= 0) tni_str_add(&d->stages[k].held, (char[1]){(char)b}, 1);
   if (b < 0 || whole) flush_run(d, k);

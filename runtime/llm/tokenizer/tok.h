@@ -259,6 +259,10 @@ TN_MUST_CHECK tn_status tni_added_read(tni_reader *r, const tni_at *a);
 TN_MUST_CHECK tn_status tni_added_build(tni_reader *r);
 TN_MUST_CHECK tn_status tni_limits_read(tni_reader *r, const tni_at *truncation, const tni_at *padding);
 void tni_decs_flatten(tni_tokenizer *t); /* sets fused and whole */
+/* The bytes that a byte-level token's characters stand for; with a character outside the table it stands for its own. */
+void tni_put_token_bytes(tni_str *out, const char *s, size_t n);
+/* The byte of "<0xNN>"; -1: s is none. */
+int tni_byte_token(const char *s, size_t n);
 
 /* Id of a token of the model's vocabulary, -1: none. */
 int32_t tni_vocab_id(const tni_tok_model *m, const char *s, size_t n);

@@ -11,6 +11,7 @@
 
 #include "runtime/base/base.h"
 
+struct tni_str;
 typedef struct tni_tokenizer tni_tokenizer;
 
 /* Ids, malloc'd; free with tni_ids_free. */
@@ -50,6 +51,12 @@ uint32_t tni_tokenizer_vocab_size(const tni_tokenizer *t); /* largest id + 1 */
 const char *tni_tokenizer_token(const tni_tokenizer *t, int32_t id);
 int32_t tni_tokenizer_id(const tni_tokenizer *t, const char *token);
 bool tni_tokenizer_is_special(const tni_tokenizer *t, int32_t id);
+
+/* Whether each token adds the same bytes to a text wherever it stands in it, but for the text's first space: byte-level
+ * and byte-fallback decoders. */
+bool tni_tokenizer_spells(const tni_tokenizer *t);
+/* Appends these; nothing of tokens that decoding skips. Of a tokenizer that spells. */
+void tni_tokenizer_bytes(const tni_tokenizer *t, int32_t id, struct tni_str *out);
 
 /* Incremental detokenization: feed ids one by one; text comes out in whole UTF-8 characters and concatenates to exactly
  * what decode of all ids gives (incomplete bytes at the end are held back until finish, which gives U+FFFD for them as

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * References followed, and two schemas that both hold of a value made one.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/llm/grammar/schema.h"
+
+/* --- references --------------------------------------------------------------------------------------------------- */
+
+/* One part of a JSON pointer, undone: ~1 is /, ~0 is ~, %XX a byte. */
+static json_t *child(json_t *at, const char *part, size_t n) {
+  char key[256];
+  size_t k = 0;
+  for (size_t i = 0; i < n && k + 1 < sizeof key; i++) {
+    char c = part[i];
+    unsigned byte = 0;
+    if (c == '~' && i + 1 < n && (part[i + 1] == '0' || part[i + 1] == '1')) {
+      c = part[++i] == '0' ? '~' : '/';
+    } else if (c == '%' && i + 2 < n && sscanf(part + i + 1, "%2x", &byte) == 1) {
+      c = (char)byte;
+      i += 2;
+    }
+    key[k++] = c;
+  }
+  key[k] = 0;
+  if (json_is_object(at)) return json_object_get(at, key);
+  char *end = key;
+  const unsigned long i = strtoul(key, &end, 10);
+  return json_is_array(at) && *key && !*end ? json_array_get(at, i) : NULL;
+}
+
+/* The schema in `at` that has this "$id" or "$anchor". */
+static json_t *find_named(json_t *at, const char *key, const char *name, unsigned depth) {
+  const char *k;
+  json_t *v, *found = NULL;
+  size_t i;
+  if (depth > TNI_SCHEMA_DEPTH) return NULL;
+  if (json_is_object(at)) {
+    const char *is = json_string_value(json_object_get(at, key));
+    if (is && strcmp(is, name) == 0) return at;
+    json_object_foreach(at, k, v) if (!found) found = find_named(v, key, name, depth + 1);
+  } else if (json_is_array(at)) {
+    json_array_foreach(at, i, v) if (!found) found = find_named(v, key, name, depth + 1);
+  }
+  return found;
+}
+
+static json_t *resolve(tni_schema *s, const json_t *ref) {
+  const char *text = json_string_value(ref), *part = text;
+  json_t *at = s->root;
+  if (!text) {
+    (void)tni_schema_fail(s, TN_E_INVALID, "$ref", "expected a string");
+    return NULL;
+  }
+  if (*part != '#') {
+    const char *hash = strchr(part, '#');
+    char id[512];
+    const size_t n = hash ? (size_t)(hash - part) : strlen(part);
+    (void)snprintf(id, sizeof id, "%.*s", (int)(n < 500 ? n : 500), part);
+    at = find_named(s->root, "$id", id, 0);
+    part = hash ? hash : "#";
+  }
+  part++;
+  if (at && *part && *part != '/') {
+    at = find_named(at, "$anchor", part, 0);
+    part = "";
+  }
+  while (at && *part == '/') {
+    const char *end = strchr(++part, '/');
+    const size_t n = end ? (size_t)(end - part) : strlen(part);
+    at = child(at, part, n);
+    part += n;
+  }
+  if (!at) (void)tni_schema_fail(s, TN_E_INVALID, "$ref", "'%.100s' is nowhere in this schema", text);
+  return at;
+}
+
+/* Says nothing of values. */
+static bool is_remark(const char *key) {
+  static const char *const remarks[] = {"title",      "description", "$defs",     "definitions", "$schema",
+                                        "$id",        "$anchor",     "$comment",  "default",     "examples",
+                                        "deprecated", "readOnly",    "writeOnly", "$vocabulary", "nullable"};
+  for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++)
+    if (strcmp(key, remarks[i]) == 0) return true;
+  return false;
+}
+
+/* schema without `without` and remarks, kept. */
+static json_t *rest_of(tni_schema *s, json_t *schema, const char *without) {
+  json_t *rest = tni_schema_keep(s, json_object()), *v;
+  const char *key;
+  if (!rest) return NULL;
+  json_object_foreach(schema, key, v) if (strcmp(key, without) != 0 && !is_remark(key)) json_object_set(rest, key, v);
+  return rest;
+}
+
+static json_t *merge_kept(tni_schema *s, json_t *a, json_t *b) {
+  json_t *made = tni_schema_merge(s, a, b);
+  return made ? tni_schema_keep(s, made) : NULL;
+}
+
+static json_t *flat_all_of(tni_schema *s, json_t *schema) {
+  const json_t *list = json_object_get(schema, "allOf");
+  if (!json_is_array(list) || !json_array_size(list)) {
+    (void)tni_schema_fail(s, TN_E_INVALID, "allOf", "expected an array of schemas");
+    return NULL;
+  }
+  json_t *all = rest_of(s, schema, "allOf");
+  for (size_t i = 0; all && i < json_array_size(list); i++) {
+    const size_t mark = tni_schema_down_item(s, "allOf", i);
+    all = merge_kept(s, all, json_array_get(list, i));
+    tni_schema_up(s, mark);
+  }
+  return all;
+}
+
+static json_t *flat_inside(tni_schema *s, json_t *schema) {
+  if (json_is_true(schema)) return tni_schema_keep(s, json_object());
+  if (json_is_false(schema)) return schema;
+  if (!json_is_object(schema)) {
+    (void)tni_schema_fail(s, TN_E_INVALID, NULL, "expected a schema: an object, true or false");
+    return NULL;
+  }
+  if (json_object_get(schema, "$ref")) {
+    json_t *rest = rest_of(s, schema, "$ref");
+    json_t *to = rest ? resolve(s, json_object_get(schema, "$ref")) : NULL;
+    if (!to) return NULL;
+    return json_object_size(rest) ? merge_kept(s, rest, to) : tni_schema_flat(s, to);
+  }
+  return json_object_get(schema, "allOf") ? flat_all_of(s, schema) : schema;
+}
+
+json_t *tni_schema_flat(tni_schema *s, json_t *schema) {
+  if (s->st != TN_OK) return NULL;
+  if (++s->depth > TNI_SCHEMA_DEPTH) {
+    (void)tni_schema_fail(s, TN_E_INVALID, NULL, "it refers to itself without an end");
+    return NULL;
+  }
+  json_t *flat = flat_inside(s, schema);
+  s->depth--;
+  return flat;
+}
+
+/* --- two as one --------------------------------------------------------------------------------------------------- */
+
+static json_t *both_of(json_t *a, json_t *b) {
+  if (json_equal(a, b)) return json_incref(a);
+  if (json_is_false(a) || json_is_false(b)) return json_false();
+  return json_pack("{s:[O,O]}", "allOf", a, b);
+}
+
+static bool is_in(const char *key, const char *const *list, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (strcmp(key, list[i]) == 0) return true;
+  return false;
+}
+
+static json_t *both_types(tni_schema *s, const json_t *a, const json_t *b) {
+  static const char *const names[] = {"null", "boolean", "integer", "number", "string", "array", "object"};
+  unsigned x, y;
+  if (!tni_schema_types(s, a, &x) || !tni_schema_types(s, b, &y)) return NULL;
+  json_t *list = json_array();
+  for (unsigned i = 0; i < 7; i++) {
+    if (!(x & y & 1u << i) || (i == 2 && x & y & TNI_TYPE_NUMBER)) continue;
+    json_array_append_new(list, json_string(names[i]));
+  }
+  return list;
+}
+
+static json_t *both_values(const json_t *a, const json_t *b) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < json_array_size(a); i++)
+    for (size_t k = 0; k < json_array_size(b); k++)
+      if (json_equal(json_array_get(a, i), json_array_get(b, k))) {
+        json_array_append(list, json_array_get(a, i));
+        break;
+      }
+  return list;
+}
+
+/* Lists of patterns and formats: what only merging makes. */
+static json_t *both_lists(json_t *a, json_t *b) {
+  json_t *list = json_is_array(a) ? json_copy(a) : json_pack("[O]", a);
+  if (json_is_array(b))
+    json_array_extend(list, b);
+  else
+    json_array_append(list, b);
+  return list;
+}
+
+static json_t *every_pair(tni_schema *s, const char *key, const json_t *a, const json_t *b) {
+  if (json_array_size(a) * json_array_size(b) > TNI_SCHEMA_CHOICES) {
+    (void)tni_schema_fail(s, TN_E_LIMIT, key, "more than %d choices", TNI_SCHEMA_CHOICES);
+    return NULL;
+  }
+  json_t *list = json_array();
+  for (size_t i = 0; i < json_array_size(a); i++)
+    for (size_t k = 0; k < json_array_size(b); k++)
+      json_array_append_new(list, both_of(json_array_get(a, i), json_array_get(b, k)));
+  return list;
+}
+
+static json_t *both_keys(tni_schema *s, const char *key, json_t *a, json_t *b) {
+  static const char *const larger[] = {"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"};
+  static const char *const smaller[] = {"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"};
+  static const char *const schemas[] = {"items", "additionalItems", "propertyNames", "unevaluatedItems",
+                                        "unevaluatedProperties"};
+  if (json_equal(a, b)) return json_incref(a);
+  if (is_in(key, larger, 5)) return json_incref(json_number_value(a) >= json_number_value(b) ? a : b);
+  if (is_in(key, smaller, 5)) return json_incref(json_number_value(a) <= json_number_value(b) ? a : b);
+  if (is_in(key, schemas, 5) && !json_is_array(a) && !json_is_array(b)) return both_of(a, b);
+  if (strcmp(key, "pattern") == 0 || strcmp(key, "format") == 0) return both_lists(a, b);
+  if (strcmp(key, "enum") == 0) return both_values(a, b);
+  if (strcmp(key, "uniqueItems") == 0) return json_incref(json_is_true(a) ? a : b);
+  if (strcmp(key, "anyOf") == 0 || strcmp(key, "oneOf") == 0) return every_pair(s, key, a, b);
+  if (is_remark(key)) return json_incref(a);
+  (void)tni_schema_fail(s, TN_E_UNSUPPORTED, key, "two that both hold of one value");
+  return NULL;
+}
+
+/* What b says of a property that only a names. */
+static json_t *with_rest(json_t *of_a, const json_t *b) {
+  json_t *rest = json_object_get(b, "additionalProperties");
+  return rest ? both_of(of_a, rest) : json_incref(of_a);
+}
+
+static bool merge_properties(tni_schema *s, json_t *out, json_t *a, json_t *b) {
+  json_t *pa = json_object_get(a, "properties"), *pb = json_object_get(b, "properties"), *v;
+  json_t *ra = json_object_get(a, "additionalProperties"), *rb = json_object_get(b, "additionalProperties");
+  const char *key;
+  if ((json_object_get(a, "patternProperties") && (pb || rb)) ||
+      (json_object_get(b, "patternProperties") && (pa || ra)))
+    return tni_schema_fail(s, TN_E_UNSUPPORTED, "patternProperties", "beside properties of another schema");
+  if (pa || pb) {
+    json_t *all = json_object();
+    json_object_foreach(pa, key, v) {
+      json_t *other = json_object_get(pb, key);
+      json_object_set_new(all, key, other ? both_of(v, other) : with_rest(v, b));
+    }
+    json_object_foreach(pb, key, v) {
+      if (!json_object_get(pa, key)) json_object_set_new(all, key, with_rest(v, a));
+    }
+    json_object_set_new(out, "properties", all);
+  }
+  if (ra || rb)
+    json_object_set_new(out, "additionalProperties", ra && rb ? both_of(ra, rb) : json_incref(ra ? ra : rb));
+  return true;
+}
+
+static void merge_required(json_t *out, json_t *a, json_t *b) {
+  json_t *ra = json_object_get(a, "required"), *rb = json_object_get(b, "required");
+  if (!ra || !rb) {
+    if (ra || rb) json_object_set(out, "required", ra ? ra : rb);
+    return;
+  }
+  json_t *all = json_copy(ra);
+  for (size_t i = 0; i < json_array_size(rb); i++) {
+    bool there = false;
+    for (size_t k = 0; k < json_array_size(ra); k++)
+      there = there || json_equal(json_array_get(ra, k), json_array_get(rb, i));
+    if (!there) json_array_append(all, json_array_get(rb, i));
+  }
+  json_object_set_new(out, "required", all);
+}
+
+json_t *tni_schema_merge(tni_schema *s, json_t *a, json_t *b) {
+  static const char *const apart[] = {"properties", "additionalProperties", "required"};
+  json_t *v;
+  const char *key;
+  a = tni_schema_flat(s, a);
+  b = a ? tni_schema_flat(s, b) : NULL;
+  if (!b) return NULL;
+  if (json_is_false(a) || json_is_false(b)) return json_false();
+  json_t *out = json_object();
+  json_object_foreach(a, key, v) if (!is_in(key, apart, 3)) json_object_set(out, key, v);
+  json_object_foreach(b, key, v) {
+    json_t *mine = json_object_get(a, key);
+    if (is_in(key, apart, 3)) continue;
+    json_t *both = !mine ? json_incref(v) : strcmp(key, "type") == 0 ? both_types(s, a, b) : both_keys(s, key, mine, v);
+    if (!both || s->st != TN_OK) {
+      json_decref(both);
+      json_decref(out);
+      return NULL;
+    }
+    json_object_set_new(out, key, both);
+  }
+  merge_required(out, a, b);
+  if (!merge_properties(s, out, a, b)) {
+    json_decref(out);
+    return NULL;
+  }
+  return out;
+}
+
+/* --- none of both ------------------------------------------------------------------------------------------------- */
+
+static bool is_required(const json_t *schema, const char *key) {
+  const json_t *list = json_object_get(schema, "required");
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const char *name = json_string_value(json_array_get(list, i));
+    if (name && strcmp(name, key) == 0) return true;
+  }
+  return false;
+}
+
+/* a demands a property that b forbids, or of which they want different things. */
+static bool objects_apart(tni_schema *s, json_t *a, json_t *b, unsigned depth) {
+  json_t *pb = json_object_get(b, "properties"), *pa = json_object_get(a, "properties");
+  const bool closed =
+      json_is_false(json_object_get(b, "additionalProperties")) && !json_object_get(b, "patternProperties");
+  const json_t *list = json_object_get(a, "required");
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const char *key = json_string_value(json_array_get(list, i));
+    if (!key) continue;
+    json_t *x = json_object_get(pa, key), *y = json_object_get(pb, key);
+    if (closed && !y) return true;
+    if (x && y && is_required(b, key) && tni_schema_apart(s, x, y, depth + 1)) return true;
+  }
+  return false;
+}
+
+static json_t *listed(const json_t *schema) {
+  json_t *one = json_object_get(schema, "const"), *list = json_object_get(schema, "enum");
+  return one ? json_pack("[O]", one) : json_is_array(list) ? json_incref(list) : NULL;
+}
+
+static unsigned types_of_list(const json_t *list) {
+  unsigned types = 0;
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const json_t *v = json_array_get(list, i);
+    types |= tni_value_type(v);
+    if (json_is_real(v) && floor(json_real_value(v)) == json_real_value(v)) types |= TNI_TYPE_INTEGER;
+    if (json_is_integer(v)) types |= TNI_TYPE_NUMBER;
+  }
+  return types;
+}
+
+static bool numbers_apart(const json_t *a, const json_t *b) {
+  const json_t *hi = json_object_get(a, "maximum"), *lo = json_object_get(b, "minimum");
+  return json_is_number(hi) && json_is_number(lo) && json_number_value(hi) < json_number_value(lo);
+}
+
+static bool any_apart(tni_schema *s, const json_t *list, json_t *b, unsigned depth) {
+  for (size_t i = 0; i < json_array_size(list); i++)
+    if (!tni_schema_apart(s, json_array_get(list, i), b, depth + 1)) return false;
+  return json_array_size(list) > 0;
+}
+
+bool tni_schema_apart(tni_schema *s, json_t *a, json_t *b, unsigned depth) {
+  unsigned x, y;
+  if (depth > 4) return false;
+  a = tni_schema_flat(s, a);
+  b = a ? tni_schema_flat(s, b) : NULL;
+  if (!b) return false;
+  if (json_is_false(a) || json_is_false(b)) return true;
+  static const char *const choices[] = {"anyOf", "oneOf"};
+  for (int i = 0; i < 2; i++) {
+    if (any_apart(s, json_object_get(a, choices[i]), b, depth)) return true;
+    if (any_apart(s, json_object_get(b, choices[i]), a, depth)) return true;
+  }
+  if (!tni_schema_types(s, a, &x) || !tni_schema_types(s, b, &y)) return false;
+  json_t *la = listed(a), *lb = listed(b);
+  if (la) x &= types_of_list(la);
+  if (lb) y &= types_of_list(lb);
+  json_t *common = la && lb ? both_values(la, lb) : NULL;
+  bool apart = !(x & y) || (common && !json_array_size(common));
+  json_decref(la);
+  json_decref(lb);
+  json_decref(common);
+  if (!apart && (x & y) == TNI_TYPE_OBJECT) apart = objects_apart(s, a, b, depth) || objects_apart(s, b, a, depth);
+  if (!apart && !(x & y & ~(unsigned)(TNI_TYPE_NUMBER | TNI_TYPE_INTEGER)))
+    apart = numbers_apart(a, b) || numbers_apart(b, a);
+  return apart;
+}
