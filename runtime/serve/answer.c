@@ -144,7 +144,7 @@ static void answer_whole(srv_ask *a) {
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
 static void put_event(FILE *out, json_t *j) {
-  char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+  char *text = j ? json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
   if (text) fprintf(out, "data: %s\n\n", text);
   free(text);
   json_decref(j);
