@@ -30,17 +30,12 @@ static void hash_put(hasher *h, const void *p, size_t n) {
   }
 }
 
-/* Seven bits a byte, the lowest first: most numbers are small, and each byte costs. */
+/* Hashes are in files (calibration.yaml): what is put, and how, stays as it is. */
 static void put_u64(hasher *h, uint64_t v) {
-  uint8_t b[10];
-  size_t n = 0;
-  for (; v > 127; v >>= 7) b[n++] = (uint8_t)(v | 128);
-  b[n++] = (uint8_t)v;
-  hash_put(h, b, n);
+  uint8_t b[8];
+  for (int i = 0; i < 8; i++) b[i] = (uint8_t)(v >> 8 * i);
+  hash_put(h, b, sizeof b);
 }
-
-/* Ids begin at 1, as TN_NONE would take five bytes. */
-static void put_id(hasher *h, tn_id id) { put_u64(h, id == TN_NONE ? 0 : (uint64_t)id + 1); }
 
 static void put_string(hasher *h, const char *s) {
   size_t n = s ? strlen(s) : 0;
@@ -50,7 +45,7 @@ static void put_string(hasher *h, const char *s) {
 
 static void put_ids(hasher *h, const tn_id *ids, uint32_t n) {
   put_u64(h, n);
-  for (uint32_t i = 0; i < n; i++) put_id(h, ids[i]);
+  for (uint32_t i = 0; i < n; i++) put_u64(h, ids[i]);
 }
 
 /* The text of a dim names symbols, so that equal ids of two tables need not be equal numbers. */
@@ -76,8 +71,7 @@ static void put_tensor(hasher *h, const tni_tensor *t) {
   put_u64(h, t->rank);
   for (uint32_t i = 0; i < t->rank; i++) put_u64(h, (uint64_t)t->dims[i]);
   const tni_quantized *q = t->quantized;
-  put_u64(h, q != NULL);
-  if (q) {
+  if (q) { /* after all that others have, whose hashes are in files */
     put_u64(h, q->bits);
     put_u64(h, (uint64_t)q->block);
   }
@@ -149,8 +143,8 @@ static tn_status put_node(hasher *h, const tni_node *n) {
 static tn_status put_value(hasher *h, const tni_graph *g, const tni_value *v) {
   put_u64(h, v->pub.kind);
   put_u64(h, v->pub.dtype);
-  put_id(h, v->pub.rank); /* unknown: as TN_NONE */
-  put_id(h, v->captured);
+  put_u64(h, v->pub.rank);
+  put_u64(h, v->captured);
   for (uint32_t i = 0; v->pub.rank != TNI_RANK_UNKNOWN && i < v->pub.rank; i++) {
     tn_status st = put_expr(h, g, v->pub.dims[i]);
     if (st != TN_OK) return st;
