@@ -160,22 +160,24 @@ static srv_call *new_call(srv_server *s, struct MHD_Connection *connection) {
 enum MHD_Result srv_handle(void *server, struct MHD_Connection *connection, const char *url, const char *method,
                            const char *version, const char *data, size_t *n, void **call) {
   enum { DROPPED = 1 << 20 };
+  srv_server *s = server;
   srv_call *c = *call;
   (void)version;
   if (!c) {
-    c = new_call(server, connection);
+    c = new_call(s, connection);
     if (!c) return MHD_NO;
     *call = c;
     if (begin(c, method, url)) count_busy(c, true);
-    /* A body that will not be read is refused before it comes; the connection ends then. */
+    /* One that still sends may not see an answer: a body of no use is read and dropped first, and only one that is longer
+     * than that is refused before it comes; the connection ends then. */
     const char *length = header(c, "Content-Length");
-    if (c->refusal.status && length && strtoull(length, NULL, 10) > DROPPED) srv_send_refusal(c);
+    if (c->refusal.status && length && strtoull(length, NULL, 10) > DROPPED + s->o->max_body) srv_send_refusal(c);
     return c->cut ? MHD_NO : MHD_YES;
   }
   if (*n) {
     if (c->refusal.status || !keep_body(c, data, *n)) c->dropped += *n;
     *n = 0;
-    return c->dropped > DROPPED + c->server->o->max_body ? MHD_NO : MHD_YES;
+    return c->dropped > DROPPED + s->o->max_body ? MHD_NO : MHD_YES;
   }
   if (c->sent) return MHD_YES;
   c->server->mhd.set_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0u);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A thread for each slot. It holds the turn while it computes and gives it away after each token.
+ * One thread for a model. It takes the turn for each step, in which every text that has a slot goes on.
  */
 #include "runtime/serve/slots/slots.h"
 
@@ -10,130 +10,121 @@
 
 #include "runtime/base/base.h"
 
-typedef struct slot {
-  slots *owner;
-  pthread_t thread;
-  pthread_cond_t wake;
-  tn_chat *chat;
-  slots_job *job; /* NULL: free */
-  int32_t *tokens; /* what the caches hold, or will */
-  size_t n, cap;
-  uint64_t used; /* when, by the owner's counter */
-} slot;
+/* Positions of a prompt that one step runs: the other texts wait no longer than for these. */
+enum { CHUNK = 256 };
 
 struct slots {
   pthread_mutex_t lock;
+  pthread_cond_t wake;
+  pthread_t thread;
   slots_turn *turn;
-  slot *slot;
-  uint32_t n, started, waiting, most_waiting;
+  tn_batch *batch;
+  slots_job **job; /* [n], by slot; NULL: free */
+  uint32_t n, running, waiting, most_waiting;
   slots_job *first, **last;
-  uint64_t uses;
-  bool ends;
+  slots_job *starting; /* neither waits nor has a slot yet */
+  uint32_t lost;       /* steps in a row that a device took along */
+  bool started, ends;
 };
 
-/* --- which slot --------------------------------------------------------------------------------------------------- */
-
-static size_t common(const slot *s, const slots_job *job) {
-  size_t n = 0;
-  while (n < s->n && n + 1 < job->n && s->tokens[n] == job->ids[n]) n++;
-  return n;
-}
-
-/* What is kept counts, and what is lost of another conversation half as much. Of equals, the one unused for longest. */
-static slot *best_slot(slots *s, const slots_job *job) {
-  slot *best = NULL;
-  double most = 0;
-  for (uint32_t i = 0; i < s->n; i++) {
-    slot *x = &s->slot[i];
-    if (x->job) continue;
-    const double kept = (double)common(x, job), worth = kept - ((double)x->n - kept) / 2;
-    if (best && (worth < most || (worth == most && x->used >= best->used))) continue;
-    best = x;
-    most = worth;
-  }
-  return best;
-}
-
-/* Under the lock. */
-static void assign(slots *s) {
-  slot *x;
-  while (s->first && (x = best_slot(s, s->first))) {
-    slots_job *job = s->first;
-    s->first = job->next;
-    if (!s->first) s->last = &s->first;
-    s->waiting--;
-    x->job = job;
-    x->used = ++s->uses;
-    job->slot = x;
-    pthread_cond_signal(&x->wake);
-  }
-}
-
-/* --- a job -------------------------------------------------------------------------------------------------------- */
-
-/* Tokens that are not remembered are computed again. */
-static void remember(slot *x, const int32_t *ids, size_t n) {
-  if (n > x->cap - x->n) {
-    const size_t cap = (x->n + n) * 2;
-    int32_t *grown = realloc(x->tokens, cap * sizeof *grown);
-    if (!grown) return;
-    x->tokens = grown;
-    x->cap = cap;
-  }
-  memcpy(x->tokens + x->n, ids, n * sizeof *ids);
-  x->n += n;
-}
+/* --- what a step does with jobs: on the thread, with the turn ---------------------------------------------------- */
 
 static int on_token(void *user, int32_t id, const char *text, size_t n) {
-  slot *x = user;
-  slots_job *job = x->job;
-  slots_turn_give(x->owner->turn);
-  remember(x, &id, 1);
-  job->said++;
+  slots_job *job = user;
   job->token(job->user, id, text, n);
-  slots_turn_take(x->owner->turn);
   return atomic_load(&job->cancelled);
 }
 
-static tn_status generate(slot *x, slots_job *job, tn_error *err) {
-  job->result = (tn_gen_result){.h = {sizeof job->result, 1, 0}};
-  tn_status st = tn_chat_rewind(x->chat, job->ids, job->n, &job->kept, err);
-  x->n = 0;
-  remember(x, job->ids, job->n);
-  if (st == TN_OK)
-    st = tn_generate_ids(x->chat, job->ids + job->kept, job->n - job->kept, &job->params, on_token, x, &job->result, err);
-  if (st != TN_OK && tn_chat_length(x->chat) < x->n) x->n = tn_chat_length(x->chat);
-  return st;
+/* job has no slot any more. It is not looked at after this. */
+static void end_job(slots_job *job, tn_status st, const tn_error *err) {
+  job->done(job->user, atomic_load(&job->cancelled) ? TN_E_CANCELLED : st, err);
 }
 
-static void run_job(slot *x, slots_job *job) {
+static slots_job *next_waiting(slots *s) {
+  pthread_mutex_lock(&s->lock);
+  slots_job *job = s->running < s->n ? s->first : NULL;
+  if (job) {
+    s->first = job->next;
+    if (!s->first) s->last = &s->first;
+    s->waiting--;
+    s->running++;
+    s->starting = job;
+  }
+  pthread_mutex_unlock(&s->lock);
+  return job;
+}
+
+/* slot: which it had; s->n: none. */
+static void leave(slots *s, uint32_t slot) {
+  pthread_mutex_lock(&s->lock);
+  s->running--;
+  s->starting = NULL;
+  if (slot < s->n) s->job[slot] = NULL;
+  pthread_mutex_unlock(&s->lock);
+}
+
+static void take_slot(slots *s, slots_job *job, uint32_t slot) {
+  pthread_mutex_lock(&s->lock);
+  s->starting = NULL;
+  s->job[slot] = job;
+  pthread_mutex_unlock(&s->lock);
+}
+
+static void start_jobs(slots *s) {
+  slots_job *job;
+  while ((job = next_waiting(s))) {
+    tn_long_error err;
+    tn_long_error_init(&err);
+    uint32_t slot;
+    const tn_status st = tn_batch_start(s->batch, job->ids, job->n, &job->params, on_token, job, &slot, &err.error);
+    if (st == TN_OK) {
+      take_slot(s, job, slot);
+      continue;
+    }
+    leave(s, s->n);
+    end_job(job, st, &err.error);
+  }
+}
+
+/* Texts that have ended, or are not wanted any more. A step that failed is the model's failure, and every text's. */
+static void end_jobs(slots *s, tn_status step, const tn_error *why) {
+  for (uint32_t i = 0; i < s->n; i++) {
+    slots_job *job = s->job[i];
+    if (!job) continue;
+    tn_long_error err;
+    tn_long_error_init(&err);
+    const tn_status st = tn_batch_result(s->batch, i, &job->result, &job->kept, &err.error);
+    if (st == TN_OK && step == TN_OK && !job->result.reason && !atomic_load(&job->cancelled)) continue;
+    const bool ended = st != TN_OK || job->result.reason;
+    tn_batch_stop(s->batch, i);
+    leave(s, i);
+    end_job(job, ended ? st : step, ended ? &err.error : why);
+  }
+}
+
+static void step(slots *s) {
   tn_long_error err;
-  tn_status st = TN_E_CANCELLED;
+  uint32_t running = 0;
   tn_long_error_init(&err);
-  slots_turn_take(x->owner->turn);
-  if (!atomic_load(&job->cancelled)) st = generate(x, job, &err.error);
-  /* A cancel that came when the job before had just ended stops the next one instead. */
-  if (st == TN_E_CANCELLED && !atomic_load(&job->cancelled) && !job->said) st = generate(x, job, &err.error);
-  slots_turn_give(x->owner->turn);
-  if (atomic_load(&job->cancelled)) st = TN_E_CANCELLED;
-  pthread_mutex_lock(&x->owner->lock);
-  x->job = NULL;
-  job->slot = NULL;
-  assign(x->owner);
-  pthread_mutex_unlock(&x->owner->lock);
-  job->done(job->user, st, &err.error);
+  slots_turn_take(s->turn);
+  start_jobs(s);
+  end_jobs(s, TN_OK, &err.error);
+  tn_status st = s->running ? tn_batch_step(s->batch, &running, &err.error) : TN_OK;
+  s->lost = st == TN_E_DEVICE_LOST ? s->lost + 1 : 0;
+  /* What texts had on a lost device is run again, once; a cancel is slots_cancel_all's, which marks whom it means. */
+  if (st == TN_E_CANCELLED || s->lost == 1) st = TN_OK;
+  end_jobs(s, st, &err.error);
+  slots_turn_give(s->turn);
 }
 
-static void *slot_main(void *arg) {
-  slot *x = arg;
-  slots *s = x->owner;
+static void *engine(void *arg) {
+  slots *s = arg;
   pthread_mutex_lock(&s->lock);
   for (;;) {
-    while (!x->job && !s->ends) pthread_cond_wait(&x->wake, &s->lock);
-    if (!x->job) break;
-    slots_job *job = x->job;
+    while (!s->first && !s->running && !s->ends) pthread_cond_wait(&s->wake, &s->lock);
+    if (!s->first && !s->running) break;
     pthread_mutex_unlock(&s->lock);
-    run_job(x, job);
+    step(s);
     pthread_mutex_lock(&s->lock);
   }
   pthread_mutex_unlock(&s->lock);
@@ -143,26 +134,17 @@ static void *slot_main(void *arg) {
 /* --- the door ----------------------------------------------------------------------------------------------------- */
 
 tn_status slots_create(tn_lm *lm, slots_turn *turn, uint32_t n, uint32_t waiting, slots **out, tn_error *err) {
+  const tn_batch_opts o = {.h = TN_API_HDR(tn_batch_opts), .slots = n, .chunk = CHUNK};
   slots *s = calloc(1, sizeof *s);
-  slot *all = calloc(n, sizeof *all);
-  if (!s || !all) {
-    free(s);
-    free(all);
-    return tni_fail_memory(err, "slots");
-  }
-  *s = (slots){.turn = turn, .slot = all, .n = n, .most_waiting = waiting};
+  if (!s) return tni_fail_memory(err, "slots");
+  *s = (slots){.turn = turn, .n = n, .most_waiting = waiting, .job = calloc(n, sizeof(slots_job *))};
   s->last = &s->first;
   pthread_mutex_init(&s->lock, NULL);
-  tn_status st = TN_OK;
-  for (uint32_t i = 0; i < n && st == TN_OK; i++) {
-    slot *x = &all[i];
-    x->owner = s;
-    pthread_cond_init(&x->wake, NULL);
-    st = tn_chat_create(lm, &x->chat, err);
-    if (st == TN_OK && pthread_create(&x->thread, NULL, slot_main, x) != 0)
-      st = tni_fail(err, TN_E_NO_MEMORY, "slots", "no thread for a slot");
-    if (st == TN_OK) s->started++;
-  }
+  pthread_cond_init(&s->wake, NULL);
+  tn_status st = s->job ? tn_batch_create(lm, &o, &s->batch, err) : tni_fail_memory(err, "slots");
+  if (st == TN_OK && pthread_create(&s->thread, NULL, engine, s) != 0)
+    st = tni_fail(err, TN_E_NO_MEMORY, "slots", "no thread for a model");
+  s->started = st == TN_OK;
   if (st == TN_OK)
     *out = s;
   else
@@ -172,37 +154,33 @@ tn_status slots_create(tn_lm *lm, slots_turn *turn, uint32_t n, uint32_t waiting
 
 void slots_destroy(slots *s) {
   if (!s) return;
-  slots_cancel_all(s);
-  pthread_mutex_lock(&s->lock);
-  s->ends = true;
-  for (uint32_t i = 0; i < s->started; i++) pthread_cond_signal(&s->slot[i].wake);
-  pthread_mutex_unlock(&s->lock);
-  for (uint32_t i = 0; i < s->started; i++) pthread_join(s->slot[i].thread, NULL);
-  for (uint32_t i = 0; i < s->n; i++) {
-    tn_chat_destroy(s->slot[i].chat);
-    if (s->slot[i].owner) pthread_cond_destroy(&s->slot[i].wake);
-    free(s->slot[i].tokens);
+  if (s->started) {
+    slots_cancel_all(s);
+    pthread_mutex_lock(&s->lock);
+    s->ends = true;
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
   }
+  tn_batch_destroy(s->batch);
+  pthread_cond_destroy(&s->wake);
   pthread_mutex_destroy(&s->lock);
-  free(s->slot);
+  free(s->job);
   free(s);
 }
 
 bool slots_add(slots *s, slots_job *job) {
   job->next = NULL;
-  job->slot = NULL;
-  job->said = 0;
   job->kept = 0;
   job->result = (tn_gen_result){.h = {sizeof job->result, 1, 0}};
   atomic_init(&job->cancelled, false);
   pthread_mutex_lock(&s->lock);
-  bool room = !s->ends && s->waiting < s->most_waiting;
-  for (uint32_t i = 0; i < s->n && !room && !s->ends; i++) room = !s->slot[i].job;
+  const bool room = !s->ends && (uint64_t)s->running + s->waiting < (uint64_t)s->n + s->most_waiting;
   if (room) {
     *s->last = job;
     s->last = &job->next;
     s->waiting++;
-    assign(s);
+    pthread_cond_signal(&s->wake);
   }
   pthread_mutex_unlock(&s->lock);
   return room;
@@ -226,7 +204,6 @@ void slots_cancel(slots *s, slots_job *job) {
   pthread_mutex_lock(&s->lock);
   atomic_store(&job->cancelled, true);
   const bool waited = unqueue(s, job);
-  if (job->slot) tn_chat_cancel(job->slot->chat);
   pthread_mutex_unlock(&s->lock);
   if (waited) job->done(job->user, TN_E_CANCELLED, &none);
 }
@@ -239,11 +216,10 @@ void slots_cancel_all(slots *s) {
   s->first = NULL;
   s->last = &s->first;
   s->waiting = 0;
-  for (uint32_t i = 0; i < s->n; i++) {
-    if (!s->slot[i].job) continue;
-    atomic_store(&s->slot[i].job->cancelled, true);
-    tn_chat_cancel(s->slot[i].chat);
-  }
+  if (s->starting) atomic_store(&s->starting->cancelled, true);
+  for (uint32_t i = 0; i < s->n; i++)
+    if (s->job[i]) atomic_store(&s->job[i]->cancelled, true);
+  if (s->running) tn_batch_cancel(s->batch);
   pthread_mutex_unlock(&s->lock);
   while (job) {
     slots_job *next = job->next;
@@ -255,7 +231,6 @@ void slots_cancel_all(slots *s) {
 void slots_count(slots *s, uint32_t *waiting, uint32_t *running) {
   pthread_mutex_lock(&s->lock);
   *waiting = s->waiting;
-  *running = 0;
-  for (uint32_t i = 0; i < s->n; i++) *running += s->slot[i].job != NULL;
+  *running = s->running;
   pthread_mutex_unlock(&s->lock);
 }

@@ -2,10 +2,8 @@
  *
  * The door of runtime/serve/slots: conversations of one model, and the requests that wait for one.
  *
- * A slot is a tn_chat with what its caches hold. Requests are taken in the order in which they came; each gets the free
- * slot whose tokens it shares most of, and only the rest is computed. Requests of several slots take turns, token by
- * token. Nobody outside of this room knows how requests share a model: an engine that decodes all of them in one step
- * goes here.
+ * Requests are taken in the order in which they came; each gets a slot of a tn_batch, which keeps what its caches hold, so
+ * that only the rest of a prompt is computed. All that have a slot make a token in each step.
  *
  * Every function from any thread.
  */
@@ -40,12 +38,10 @@ typedef struct slots_job {
   size_t kept;
   /* The room's. */
   struct slots_job *next;
-  struct slot *slot;
   atomic_bool cancelled;
-  uint32_t said;
 } slots_job;
 
-/* n conversations of lm, which outlives them. waiting: jobs that wait for one at most. */
+/* n texts of lm, which outlives them, at a time. waiting: jobs that wait for a slot at most. Statuses of tn_batch_create. */
 TN_MUST_CHECK tn_status slots_create(tn_lm *lm, slots_turn *turn, uint32_t n, uint32_t waiting, slots **out, tn_error *err);
 /* Every job is done. */
 void slots_destroy(slots *s);
