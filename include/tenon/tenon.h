@@ -429,12 +429,11 @@ typedef struct tn_gen_params {
    * dry_length. dry_base 0: 1.75; dry_length 0: 2; dry_last 0: the whole conversation, else its last tokens. Repeats do
    * not reach across dry_break; NULL: the tokens that "\n", ":", "\"" and "*" end with. */
   float dry, dry_base;
-  uint32_t dry_length, dry_last;
+  uint32_t dry_length, dry_last, n_dry_break;
   const int32_t *dry_break; /* [n_dry_break] */
-  uint32_t n_dry_break;
   /* Tokens that are guessed from what was there before and tried in one step; greedy ids are those without. Sampling
    * is without, and so are models whose caches are not kept. */
-  uint32_t lookup;
+  uint32_t lookup, reserved;
 } tn_gen_params;
 enum { TN_GEN_IGNORE_EOS = 1, TN_GEN_NO_SPECIAL = 2 };
 
