@@ -177,11 +177,12 @@ static bool say(srv_speech *s, bool last) {
     first = at;
     tag = whole ? i : -1;
   }
-  /* Blanks before a call are not said. */
+  /* Blanks before a call are not said; those at the end may stand before one. */
   size_t said = first;
-  while (tag >= 0 && said && strchr(" \t\r\n", s->held.v[said - 1])) said--;
+  const bool waits = tag >= 0 || (s->tools && !last);
+  while (waits && said && strchr(" \t\r\n", s->held.v[said - 1])) said--;
   add_text(s, &s->content, s->held.v, said);
-  drop(&s->held, first + (tag >= 0 ? strlen(tags[tag].open) : 0));
+  drop(&s->held, tag >= 0 ? first + strlen(tags[tag].open) : said);
   s->tag = tag;
   return tag >= 0;
 }
