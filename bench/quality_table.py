@@ -342,7 +342,8 @@ Made by `{command}`. {machine}.
 Each text is cut at 1,200 characters and 320 tokens. KL is the divergence from the model in f32, per token, by
 `tenon eval --against host`: rounding of activations is in it. The second draw scores other texts and calibrates on other ones.
 Bits are packed bytes x 8 / weights, scales and padding included; those of the file are what `quantize` says where a budget chose.
-KL of `rounded` rows in the first chart is that of 2026-11-24 where the format was there; peers are the best of their width. Rows that are missing were not run.
+KL of `rounded` rows in the first chart is that of 2026-11-24 where the format was there; peers are the best of their width.
+Rows that are missing were not run.
 Speeds are tokens per second of this small model, which lies in the caches of the processor: [speed](speed.md) has those of large ones.
 
 ![KL divergence over bits](pictures/kl-bits.svg)

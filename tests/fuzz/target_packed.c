@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A packed file that somebody edited: the input is flags and a list of edits of header, table, sums and stamps. Flags
- * say which checksums are made right afterwards, so that what stands behind them is reached. The store may pack anew,
+ * say which checksums are made right afterwards, so that what comes after them is reached. The store may pack anew,
  * map what is there or refuse; each blob that it gives must have the size that its format says, and can be read.
  */
 #include <fcntl.h>

@@ -60,7 +60,7 @@ static size_t name_end(const gbnf *g) {
   return e;
 }
 
-/* A name with "::=" behind it begins the next rule. */
+/* A name that "::=" follows begins the next rule. */
 static bool is_definition(gbnf *g) {
   const size_t was = g->i, e = name_end(g);
   if (e == was) return false;

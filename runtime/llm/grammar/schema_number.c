@@ -50,7 +50,7 @@ static bool read_bounds(tni_schema *s, const json_t *schema, bounds *b) {
 
 /* --- whole numbers ------------------------------------------------------------------------------------------------ */
 
-/* Digit strings of one length, lo to hi; text: a NUL behind both. */
+/* Digit strings of one length, lo to hi; text: a NUL after both. */
 static void same_length(tni_auto *a, uint32_t from, const char *lo, const char *hi, uint32_t to) {
   if (!*lo) {
     tni_auto_free(a, from, to);

@@ -26,7 +26,7 @@ void tni_vocab_destroy(tni_vocab *v) {
   free(v);
 }
 
-/* Bytes of all tokens one behind the other, and where each lies. */
+/* Bytes of all tokens, one after the other, and where each lies. */
 static bool read_bytes(tni_vocab *v, bool (*bytes)(void *user, int32_t id, tni_str *out), void *user) {
   tni_str all = {0};
   size_t *end = malloc((v->n + 1) * sizeof *end);
