@@ -46,7 +46,7 @@ static void put_name(chart *c, const point *p, FILE *f) {
     if (!is_free(c, &b)) continue;
     c->taken[c->n_taken++] = b;
     fprintf(f, "<text class=name x=\"%.0f\" y=\"%.0f\">", x, y);
-    page_text(f, p->name);
+    tni_put_markup(p->name, f);
     fputs("</text>", f);
     return;
   }
@@ -106,7 +106,7 @@ static void draw(chart *c, const char *title, const char *what, FILE *f) {
     p->at_y = at_y(c, p->kl);
     c->taken[c->n_taken++] = (box){p->at_x - 5, p->at_y - 5, p->at_x + 5, p->at_y + 5};
     fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=4.5 fill=\"var(--%s)\"><title>", p->at_x, p->at_y, p->group);
-    page_text(f, p->name);
+    tni_put_markup(p->name, f);
     fprintf(f, ": KL %.4f, %.4g</title></circle>", p->kl, p->x);
   }
   for (size_t i = 0; i < c->n; i++) put_name(c, &c->p[i], f);

@@ -87,7 +87,7 @@ static void print_cell(const map *m, const entry *e, FILE *f) {
   const double t = e->v > 0 ? fmin(fmax(wide, 0), 1) : 0;
   fprintf(f, "<td class=v style=\"background:rgb(%d,%d,%d);color:%s\" title=\"", (int)(240 - 208 * t), (int)(246 - 190 * t),
           (int)(255 - 105 * t), t > .5 ? "#fff" : "#1b1f27");
-  page_text(f, e->title);
+  tni_put_markup(e->title, f);
   fputs("\">", f);
   print_value(e->v, f);
   fputs("</td>", f);
@@ -124,7 +124,7 @@ static void print_map(map *m, FILE *f) {
     char name[NAME];
     short_name(m->kinds[k], name);
     fputs("<th>", f);
-    page_text(f, name);
+    tni_put_markup(name, f);
     fputs("</th>", f);
   }
   fputs("</tr></thead><tbody>\n", f);
@@ -159,7 +159,7 @@ static void print_errors(const json_t *rows, FILE *f) {
     if (errors_of(row, &m)) {
       m.high = 0;
       fprintf(f, "<details%s><summary>", shown++ ? "" : " open");
-      page_text(f, page_string(row, "label"));
+      tni_put_markup(page_string(row, "label"), f);
       fprintf(f, ": rms %.4f of all</summary>", page_number(row, "pack.total.rms"));
       print_map(&m, f);
       fprintf(f, "<p><a class=soft href=\"#%s.pack\">command</a></p></details>\n", page_string(row, "id"));
@@ -196,7 +196,7 @@ static void print_losses(const json_t *notes, FILE *f) {
     m.e[m.n++] = (entry){.name = page_string(p, "name"), .title = page_string(p, "format"), .v = json_number_value(v)};
   }
   fprintf(f, "<p>%s of the whole model with one product alone in <code>", page_string(notes, "loss_is"));
-  page_text(f, json_string_value(json_array_get(formats, at)));
+  tni_put_markup(json_string_value(json_array_get(formats, at)), f);
   fprintf(f, "</code>, measured for %.0f of %zu products on %.0f tokens. Held over a cell: the format that it got.</p>",
           page_number(notes, "measured"), n, page_number(notes, "tokens"));
   print_map(&m, f);

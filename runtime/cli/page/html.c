@@ -3,22 +3,6 @@
 
 #include <math.h>
 
-void page_text(FILE *f, const char *s) {
-  for (; s && *s; s++) {
-    const unsigned char c = (unsigned char)*s;
-    if (c == '<')
-      fputs("&lt;", f);
-    else if (c == '>')
-      fputs("&gt;", f);
-    else if (c == '&')
-      fputs("&amp;", f);
-    else if (c == '"')
-      fputs("&quot;", f);
-    else if (c >= 0x20 || c == '\n' || c == '\t')
-      fputc(c, f);
-  }
-}
-
 const char *page_string(const json_t *o, const char *key) {
   const char *s = json_string_value(json_object_get(o, key));
   return s ? s : "";

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "runtime/base/markup.h"
 #include "runtime/cli/page/ask.h"
 
 /* Writes the whole page. What the stream could not take is seen when it is closed. */
@@ -16,8 +17,6 @@ json_t *page_figures(const page_asker *a, const json_t *rows);
 
 /* --- what its parts share --- */
 
-/* Text in HTML: "&lt;" and the like; control characters are left out. NULL: nothing. */
-void page_text(FILE *f, const char *s);
 const char *page_string(const json_t *o, const char *key);
 /* A number by its path, "memory.packed_bytes"; NAN: there is none. */
 double page_number(const json_t *o, const char *path);

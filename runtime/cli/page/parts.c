@@ -22,14 +22,14 @@ static void sample(const page_asker *a, const json_t *row, const char *base, FIL
   char head[4096];
   snprintf(head, sizeof head, "%.*s", (int)(n < sizeof head - 1 ? n : sizeof head - 1), text);
   fputs("<div class=sample><b>", f);
-  page_text(f, page_string(row, "label"));
+  tni_put_markup(page_string(row, "label"), f);
   fputs("</b><i>", f);
-  page_text(f, a->with->prompt);
+  tni_put_markup(a->with->prompt, f);
   fputs("</i>", f);
-  page_text(f, head);
+  tni_put_markup(head, f);
   if (text[n]) {
     fputs("<mark>", f);
-    page_text(f, text + n);
+    tni_put_markup(text + n, f);
     fputs("</mark>", f);
   }
   fprintf(f, " <a class=soft href=\"#%s.run\">command</a></div>\n", page_string(row, "id"));
@@ -67,7 +67,7 @@ static double sum_of(const json_t *memory) {
 static void memory_row(const json_t *row, double most, FILE *f) {
   const json_t *memory = json_object_get(json_object_get(row, "inspect"), "memory");
   fputs("<tr><td>", f);
-  page_text(f, page_string(row, "label"));
+  tni_put_markup(page_string(row, "label"), f);
   fputs("</td><td><div class=bar>", f);
   for (int k = 0; k < KINDS; k++)
     fprintf(f, "<span style=\"width:%.2f%%;background:%s\"></span>",
@@ -109,7 +109,7 @@ static void phase_text(const json_t *phase, FILE *f) {
   bool more = false;
   json_object_foreach(json_object_get(phase, "placement"), device, count) {
     if (more) fputs(", ", f);
-    page_text(f, device);
+    tni_put_markup(device, f);
     fprintf(f, " %lld", (long long)json_integer_value(count));
     more = true;
   }
@@ -127,7 +127,7 @@ void page_placement(const json_t *rows, FILE *f) {
     const json_t *check = json_object_get(row, "check"), *decode = json_object_get(check, "decode");
     if (!check) continue;
     fputs("<tr><td>", f);
-    page_text(f, page_string(row, "label"));
+    tni_put_markup(page_string(row, "label"), f);
     fprintf(f, "</td><td><a href=\"#%s.check\">", page_string(row, "id"));
     phase_text(check, f);
     fputs("</a></td><td>", f);

@@ -39,11 +39,11 @@ static void table_row(FILE *f, const json_t *row) {
   const double kl = is_base(row) && json_object_get(row, "eval") ? 0 : page_number(row, "eval.kl_divergence");
   page_format(row, format, sizeof format);
   fprintf(f, "<tr><td><span class=dot style=\"background:var(--%s)\"></span>", page_string(row, "group"));
-  page_text(f, page_string(row, "label"));
+  tni_put_markup(page_string(row, "label"), f);
   if (strcmp(page_string(row, "group"), "floats") != 0 && json_object_get(row, "check") &&
       strncmp(page_string(row, "label"), format, strlen(format)) != 0) {
     fputs(" <small>", f);
-    page_text(f, format);
+    tni_put_markup(format, f);
     fputs("</small>", f);
   }
   fputs("</td>", f);
@@ -95,19 +95,19 @@ static void write_commands(const page_asker *a, const json_t *rows, FILE *f) {
   json_array_foreach(rows, i, row) {
     if (!json_object_get(row, "yaml")) continue;
     fputs("<li><code>echo '", f);
-    page_text(f, page_string(row, "yaml"));
+    tni_put_markup(page_string(row, "yaml"), f);
     fputs("' &gt; ", f);
-    page_text(f, page_string(row, "profile"));
+    tni_put_markup(page_string(row, "profile"), f);
     fputs("</code></li>\n", f);
   }
   fputs("</ol><h3>In the order they ran</h3><ol class=cmd>\n", f);
   json_array_foreach(a->commands, i, c) {
     fprintf(f, "<li id=\"%s\"><code>", page_string(c, "id"));
-    page_text(f, page_string(c, "line"));
+    tni_put_markup(page_string(c, "line"), f);
     fputs("</code>", f);
     if (json_object_get(c, "why")) {
       fputs("<span class=why>failed: ", f);
-      page_text(f, page_string(c, "why"));
+      tni_put_markup(page_string(c, "why"), f);
       fputs("</span>", f);
     }
     fputs("</li>\n", f);
@@ -134,23 +134,23 @@ static void write_head(const page_asker *a, const json_t *rows, FILE *f) {
       "<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
       "content=\"width=device-width,initial-scale=1\"><title>",
       f);
-  page_text(f, a->with->model);
+  tni_put_markup(a->with->model, f);
   fprintf(f, ": weight formats</title><style>%s</style></head>\n<body><header><h1>", page_style);
-  page_text(f, a->with->model);
+  tni_put_markup(a->with->model, f);
   fputs("</h1><p>", f);
-  page_text(f, page_string(machine, "cpu"));
+  tni_put_markup(page_string(machine, "cpu"), f);
   fprintf(f, ", %.0f processors, %.1f GB memory, Linux ", page_number(machine, "processors"),
           page_number(machine, "memory_bytes") / 1e9);
-  page_text(f, page_string(machine, "kernel"));
+  tni_put_markup(page_string(machine, "kernel"), f);
   fprintf(f, ". Tenon %s, %s.", tn_version(), date);
   if (a->with->text) {
     fputs(" Text: ", f);
-    page_text(f, a->with->text);
+    tni_put_markup(a->with->text, f);
     fprintf(f, ", %.0f tokens.", page_number(base, "eval.tokens"));
   }
   if (a->with->calibration) {
     fputs(" Calibrated on ", f);
-    page_text(f, a->with->calibration);
+    tni_put_markup(a->with->calibration, f);
     fputs(".", f);
   }
   fputs(

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
+#include "runtime/base/markup.h"
 #include "runtime/conform/run/cause.h"
 
 static const char style[] =
@@ -18,29 +19,19 @@ static const char style[] =
     "ui-monospace,monospace}pre{white-space:pre-wrap;background:#f4f4f4;padding:.5em;margin:.4em 0}"
     "summary{cursor:pointer}.quiet{color:#666}";
 
-static void put_text(const char *s, FILE *f) {
-  for (; s && *s; s++) {
-    const char *as = *s == '<' ? "&lt;" : *s == '>' ? "&gt;" : *s == '&' ? "&amp;" : *s == '"' ? "&quot;" : NULL;
-    if (as)
-      fputs(as, f);
-    else
-      fputc(*s, f);
-  }
-}
-
 static void put_list(const json_t *list, const char *class, FILE *f) {
   for (size_t i = 0; i < json_array_size(list); i++) {
     fprintf(f, "<p%s>", class);
-    put_text(json_string_value(json_array_get(list, i)), f);
+    tni_put_markup(json_string_value(json_array_get(list, i)), f);
     fputs("</p>\n", f);
   }
 }
 
 static void put_again(const tni_cf_report *r, const tni_cf_about *a, const tni_cf_result *c, FILE *f) {
   fputs("<pre>", f);
-  put_text(a->replay, f);
+  tni_put_markup(a->replay, f);
   fputs(" --case ", f);
-  put_text(c->name, f);
+  tni_put_markup(c->name, f);
   fprintf(f, " --seed %llu</pre>\n", (unsigned long long)r->seed);
 }
 
@@ -49,13 +40,13 @@ static void put_cause(const tni_cf_report *r, const tni_cf_about *a, const uint3
   const tni_cf_result *c = &r->results[first];
   const uint32_t n = tni_cf_cause_size(r, of, first);
   fputs("<div class=cause>\n<p><b><code>", f);
-  put_text(c->name, f);
+  tni_put_markup(c->name, f);
   fprintf(f, "</code></b> <span class=quiet>%.1f s</span></p>\n", c->seconds);
   put_list(c->findings, "", f);
   put_list(c->notes, " class=quiet", f);
   if (c->output) {
     fputs("<details><summary>what it printed</summary><pre>", f);
-    put_text(c->output, f);
+    tni_put_markup(c->output, f);
     fputs("</pre></details>\n", f);
   }
   put_again(r, a, c, f);
@@ -64,7 +55,7 @@ static void put_cause(const tni_cf_report *r, const tni_cf_about *a, const uint3
     for (uint32_t i = first + 1; i < r->n; i++) {
       if (!of || of[i] != first) continue;
       fputs("<li><code>", f);
-      put_text(r->results[i].name, f);
+      tni_put_markup(r->results[i].name, f);
       fputs("</code></li>\n", f);
     }
     fputs("</ul></details>\n", f);
@@ -99,9 +90,9 @@ static void put_rest(const tni_cf_report *r, FILE *f) {
   for (uint32_t i = 0; i < r->n; i++) {
     const tni_cf_result *c = &r->results[i];
     fputs("<tr><td><code>", f);
-    put_text(c->name, f);
+    tni_put_markup(c->name, f);
     fprintf(f, "</code><br><span class=quiet>");
-    put_text(c->verdict == TNI_CF_SKIPPED ? c->skip : json_string_value(json_array_get(c->notes, 0)), f);
+    tni_put_markup(c->verdict == TNI_CF_SKIPPED ? c->skip : json_string_value(json_array_get(c->notes, 0)), f);
     fprintf(f, "</span></td><td%s>%s</td><td>%.1f</td></tr>\n", c->verdict == TNI_CF_FAILED ? " class=bad" : "",
             c->verdict == TNI_CF_PASSED   ? "passed"
             : c->verdict == TNI_CF_FAILED ? "failed"
@@ -118,10 +109,10 @@ int tni_cf_report_html(const tni_cf_report *r, const tni_cf_about *a, const char
   for (uint32_t i = 0; i < r->n; i++) causes += r->results[i].verdict == TNI_CF_FAILED && (!of || of[i] == i);
   fprintf(f, "<!doctype html><meta charset=utf-8><title>tenon conform</title><style>%s</style>\n<h1>tenon conform ",
           style);
-  put_text(a->plugin, f);
+  tni_put_markup(a->plugin, f);
   fprintf(f, "</h1>\n<p>%u cases: %u passed, <span%s>%u failed</span>, %u not asked; %.1f s, seed %llu", r->n,
           r->passed, r->failed ? " class=bad" : "", r->failed, r->skipped, r->seconds, (unsigned long long)r->seed);
-  if (a->level) fputs(", level ", f), put_text(a->level, f);
+  if (a->level) fputs(", level ", f), tni_put_markup(a->level, f);
   fputs("</p>\n", f);
   put_families(r, f);
   if (causes) fprintf(f, "<h2>%u cause%s</h2>\n", causes, causes == 1 ? "" : "s");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
+#include "runtime/base/markup.h"
 
 static const char *const verdict_words[] = {"pass", "fail", "skip"};
 
@@ -127,46 +128,29 @@ json_t *tni_cf_report_json(const tni_cf_report *r, const tni_cf_about *a) {
 
 /* --- JUnit ------------------------------------------------------------------------------------------------------- */
 
-/* Characters that XML does not have become spaces. */
-static void write_xml_text(const char *s, FILE *f) {
-  for (; s && *s; s++) {
-    const unsigned char c = (unsigned char)*s;
-    if (c == '<')
-      fputs("&lt;", f);
-    else if (c == '>')
-      fputs("&gt;", f);
-    else if (c == '&')
-      fputs("&amp;", f);
-    else if (c == '"')
-      fputs("&quot;", f);
-    else
-      fputc(c < 0x20 && c != '\n' && c != '\t' ? ' ' : c, f);
-  }
-}
-
 static void xml_case(const tni_cf_report *r, const tni_cf_about *a, const tni_cf_result *c, FILE *f) {
   fprintf(f, "    <testcase classname=\"conform.%.*s\" name=\"", (int)family_index(c->name), c->name);
-  write_xml_text(c->name, f);
+  tni_put_markup(c->name, f);
   fprintf(f, "\" time=\"%.3f\">\n", c->seconds);
   if (c->verdict == TNI_CF_SKIPPED) {
     fputs("      <skipped message=\"", f);
-    write_xml_text(c->skip, f);
+    tni_put_markup(c->skip, f);
     fputs("\"/>\n", f);
   } else if (c->verdict == TNI_CF_FAILED) {
     fputs("      <failure message=\"", f);
-    write_xml_text(json_string_value(json_array_get(c->findings, 0)), f);
+    tni_put_markup(json_string_value(json_array_get(c->findings, 0)), f);
     fputs("\">", f);
     for (size_t i = 0; i < json_array_size(c->findings); i++) {
-      write_xml_text(json_string_value(json_array_get(c->findings, i)), f);
+      tni_put_markup(json_string_value(json_array_get(c->findings, i)), f);
       fputc('\n', f);
     }
-    write_xml_text(a->replay, f);
+    tni_put_markup(a->replay, f);
     fprintf(f, " --case ");
-    write_xml_text(c->name, f);
+    tni_put_markup(c->name, f);
     fprintf(f, " --seed %llu</failure>\n", (unsigned long long)r->seed);
     if (c->output) {
       fputs("      <system-err>", f);
-      write_xml_text(c->output, f);
+      tni_put_markup(c->output, f);
       fputs("</system-err>\n", f);
     }
   }
@@ -177,7 +161,7 @@ int tni_cf_report_junit(const tni_cf_report *r, const tni_cf_about *a, const cha
   FILE *f = fopen(file, "w");
   if (!f) return errno;
   fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"", f);
-  write_xml_text(a->plugin, f);
+  tni_put_markup(a->plugin, f);
   fprintf(f, "\" tests=\"%u\" failures=\"%u\" skipped=\"%u\" time=\"%.3f\">\n", r->n, r->failed, r->skipped,
           r->seconds);
   for (uint32_t i = 0; i < r->n; i++) {
