@@ -10,7 +10,6 @@
 
 #include "runtime/base/base.h"
 
-#ifdef TENON_HAS_GRAMMAR
 enum { KEPT = 16 };
 
 struct srv_form {
@@ -122,20 +121,6 @@ static bool by_schema(srv_ask *a, const json_t *schema, const char *param) {
 }
 
 static bool by_gbnf(srv_ask *a, const char *text) { return take(a, TN_GRAMMAR_GBNF, text, strlen(text), "grammar"); }
-#else
-static bool by_schema(srv_ask *a, const json_t *schema, const char *param) {
-  (void)schema;
-  return srv_refuse(&a->call->refusal, 400, "unsupported", param, "'%s': this build keeps no answer to a form", param);
-}
-
-static bool by_gbnf(srv_ask *a, const char *text) {
-  (void)text;
-  return srv_refuse(&a->call->refusal, 400, "unsupported", "grammar", "'grammar': this build keeps no answer to a form");
-}
-
-void srv_form_give(srv_ask *a) { (void)a; }
-void srv_forms_finish(srv_model *m) { (void)m; }
-#endif
 
 /* --- what asks for a form ----------------------------------------------------------------------------------------- */
 
@@ -227,7 +212,6 @@ static bool read_logprobs(srv_ask *a, int64_t *top) {
   return wanted || !n || srv_refuse(r, 400, "invalid_value", "top_logprobs", "'top_logprobs' needs \"logprobs\": true");
 }
 
-#ifdef TENON_HAS_GRAMMAR
 static bool read_bias(srv_ask *a, const json_t *bias) {
   srv_refusal *r = &a->call->refusal;
   const size_t n = json_object_size(bias);
@@ -277,25 +261,3 @@ bool srv_more_start(srv_ask *a, srv_choice *c) {
   c->job.params.hook_user = c;
   return c->log != NULL;
 }
-#else
-/* What this build cannot do is said, not passed over: an answer would not be what was asked for. */
-bool srv_more_read(srv_ask *a) {
-  static const char *const zero[] = {"frequency_penalty", "presence_penalty"};
-  srv_refusal *r = &a->call->refusal;
-  double v = 0;
-  json_t *bias = NULL;
-  for (size_t i = 0; i < sizeof zero / sizeof *zero; i++) {
-    if (!srv_real(r, a->body, "", zero[i], -2, 2, &v)) return false;
-    if (v != 0) return srv_refuse(r, 400, "unsupported", zero[i], "'%s' is not supported; 'repeat_penalty' is", zero[i]);
-  }
-  if (!srv_object(r, a->body, "", "logit_bias", &bias) || !read_logprobs(a, &a->top)) return false;
-  if (json_object_size(bias)) return srv_refuse(r, 400, "unsupported", "logit_bias", "'logit_bias' is not supported");
-  return a->top < 0 || srv_refuse(r, 400, "unsupported", "logprobs", "'logprobs' are not supported");
-}
-
-bool srv_more_start(srv_ask *a, srv_choice *c) {
-  (void)a;
-  (void)c;
-  return true;
-}
-#endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers that keep to a form, calls that are forced, and how likely tokens were. Left out where the build has no grammars."""
+"""Answers that keep to a form, calls that are forced, and how likely tokens were."""
 import json
 import math
 
@@ -18,13 +18,6 @@ def schema(s):
 
 
 class Forms(Serving):
-    def setUp(self):
-        super().setUp()
-        status, j = self.ask(response_format=schema({"type": "boolean"}))
-        if status == 400 and j["error"]["code"] == "unsupported":
-            self.skipTest("this build keeps no answer to a form")
-        self.assertEqual(status, 200, j)
-
     def ask(self, **kw):
         return self.server.ask(CHAT, dict({"messages": [{"role": "user", "content": "Tell me of somebody"}], "max_tokens": 200, "temperature": 1, "seed": 1}, **kw))
 
