@@ -51,6 +51,18 @@ static tn_status prime_prompt(gen *g) {
   return st;
 }
 
+static tn_status begin_text(gen *g) {
+  const tn_status st = tni_stop_create(g->p->stop, g->p->n_stop, &g->stop, g->err);
+  return st == TN_OK ? prime_prompt(g) : st;
+}
+
+static void finish_text(gen *g) {
+  tn_sampler_destroy(g->sampler);
+  tni_stop_destroy(g->stop);
+  tni_detok_destroy(g->detok);
+  tni_str_finish(&g->text);
+}
+
 /* Appends text to g->text through the stop strings. */
 static tn_status pass_text(gen *g, const char *t, size_t len, bool *hit) {
   size_t drop = g->skip < len ? g->skip : len;
@@ -154,9 +166,7 @@ static tn_status generation_loop(gen *g) {
   tn_status st = tni_chat_step(g->c, true, &logits, &rows, &vocab, g->err);
   int64_t t1 = tni_now_ns();
   g->res.prefill_ns = t1 - t0;
-  if (st == TN_OK) st = tn_sampler_create(g->c->lm, g->p, g->c->history, g->c->n, &g->sampler, g->err);
-  if (st == TN_OK && g->c->n >= (size_t)g->c->context) g->res.reason = TN_STOP_CONTEXT;
-  if (st == TN_OK && !g->res.reason) st = one_token(g, logits, vocab);
+  if (st == TN_OK) st = tni_gen_token(g, logits, vocab, g->err);
   while (st == TN_OK && !g->res.reason) {
     n = guess_tokens(g, guess);
     if (n) st = try_guesses(g, guess, n);
@@ -196,16 +206,12 @@ static tn_status run_generation(gen *g, const int32_t *ids, size_t n, tn_error *
   if (st == TN_OK && c->n == c->fed)
     st = tni_fail(err, TN_E_INVALID, "prompt", "it is empty and the model has no BOS token");
   g->res.prompt_tokens = (uint32_t)(begins ? n : c->n - c->fed);
-  if (st == TN_OK) st = tni_stop_create(g->p->stop, g->p->n_stop, &g->stop, err);
-  if (st == TN_OK) st = prime_prompt(g);
+  if (st == TN_OK) st = begin_text(g);
   if (st == TN_OK) st = generation_loop(g);
   g->res.prefill_ns += begins ? encoder_ns : 0;
   if (st != TN_OK && begins) tn_chat_reset(c);
   if (st != TN_OK && !begins && c->fed <= fed) c->n = before; /* the prompt never ran */
-  tn_sampler_destroy(g->sampler);
-  tni_stop_destroy(g->stop);
-  tni_detok_destroy(g->detok);
-  tni_str_finish(&g->text);
+  finish_text(g);
   return st;
 }
 
@@ -285,8 +291,7 @@ tn_status tni_gen_create(tn_chat *c, const tn_gen_params *p, tn_token_fn fn, voi
   for (uint32_t i = 0; st == TN_OK && i < o->p.n_stop; i++)
     if (!o->p.stop[i]) st = tni_fail(err, TN_E_INVALID, "stop", "stop string %u is NULL", i);
   if (st == TN_OK && !copy_stops(o)) st = tni_fail_memory(err, "stop");
-  if (st == TN_OK) st = tni_stop_create(o->p.stop, o->p.n_stop, &o->g.stop, err);
-  if (st == TN_OK) st = prime_prompt(&o->g);
+  if (st == TN_OK) st = begin_text(&o->g);
   if (st != TN_OK) {
     tni_gen_destroy(&o->g);
     return st;
@@ -298,10 +303,7 @@ tn_status tni_gen_create(tn_chat *c, const tn_gen_params *p, tn_token_fn fn, voi
 
 void tni_gen_destroy(tni_gen *g) {
   if (!g) return;
-  tn_sampler_destroy(g->sampler);
-  tni_stop_destroy(g->stop);
-  tni_detok_destroy(g->detok);
-  tni_str_finish(&g->text);
+  finish_text(g);
   free(((own_gen *)g)->stop);
   free(g);
 }
