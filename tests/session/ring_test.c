@@ -10,152 +10,7 @@
 
 #include "runtime/memory/run.h"
 #include "runtime/ops/kernel/kvrow.h"
-#include "session_test.h"
-
-enum {
-  VOCAB = 48,
-  DIM = 32,
-  HEADS = 4,
-  KV = 2,
-  SIZE = 8,
-  LAYERS = 2,
-  STEP = 16,
-  LONG = 230,
-  CAPACITY = 256,
-  RING = 64
-};
-
-static uint32_t random_bits(uint32_t *state) {
-  *state = *state * 1664525u + 1013904223u;
-  return *state >> 8;
-}
-
-static void add_weight(wbuf *g, const char *name, const char *dims, size_t n, float scale, uint32_t *state) {
-  float *w = malloc(n * sizeof *w);
-  if (!w) abort();
-  for (size_t i = 0; i < n; i++) w[i] = ((float)random_bits(state) / 0x1p23f - 1) * scale;
-  wb_msg(g, G_INIT, onnx_tensor_raw(name, TN_DT_F32, dims, w, n * sizeof *w));
-  free(w);
-}
-
-static void add_product(wbuf *g, const char *x, const char *w, const char *dims, size_t n, const char *y,
-                        uint32_t *state) {
-  char in[64];
-  add_weight(g, w, dims, n, 0.35f, state);
-  snprintf(in, sizeof in, "%s,%s", x, w);
-  wb_msg(g, G_NODE, onnx_node("MatMul", y, in, y));
-}
-
-#define NAME(p, l) (snprintf(p, sizeof p, #p "%d", l), p)
-
-/* x += Attention(x) Wo, over the layer's own cache. window -1: all of it. */
-static void add_layer(wbuf *g, int l, int64_t window, uint32_t *state) {
-  char q[8], k[8], v[8], y[8], o[8], x[8], wq[8], wk[8], wv[8], wo[8], text[128], out[128], next[8];
-  add_product(g, NAME(x, l), NAME(wq, l), "32,32", DIM * DIM, NAME(q, l), state);
-  add_product(g, x, NAME(wk, l), "32,16", DIM * KV * SIZE, NAME(k, l), state);
-  add_product(g, x, NAME(wv, l), "32,16", DIM * KV * SIZE, NAME(v, l), state);
-  snprintf(text, sizeof text, "%s,%s,%s,,past_key_values.%d.key,past_key_values.%d.value", q, k, v, l, l);
-  snprintf(out, sizeof out, "%s,present.%d.key,present.%d.value", NAME(y, l), l, l);
-  wbuf n = onnx_node("Attention", "", text, out);
-  wb_msg(&n, 5, onnx_attr_int("q_num_heads", HEADS));
-  wb_msg(&n, 5, onnx_attr_int("kv_num_heads", KV));
-  wb_msg(&n, 5, onnx_attr_int("is_causal", 1));
-  wb_msg(&n, 5, onnx_attr_int("left_window_size", window));
-  wb_msg(g, G_NODE, n);
-  add_product(g, y, NAME(wo, l), "32,32", DIM * DIM, NAME(o, l), state);
-  snprintf(text, sizeof text, "%s,%s", x, o);
-  snprintf(next, sizeof next, "x%d", l + 1);
-  wb_msg(g, G_NODE, onnx_node("Add", "", text, next));
-  for (int i = 0; i < 2; i++) {
-    snprintf(text, sizeof text, "past_key_values.%d.%s", l, i ? "value" : "key");
-    wb_msg(g, G_INPUT, onnx_value(text, TN_DT_F32, "batch,2,past,8"));
-    snprintf(text, sizeof text, "present.%d.%s", l, i ? "value" : "key");
-    wb_msg(g, G_OUTPUT, onnx_value(text, TN_DT_F32, "batch,2,total,8"));
-  }
-}
-
-static wbuf make_model(int64_t first, int64_t second) {
-  wbuf g = {0};
-  uint32_t state = 7;
-  wb_str(&g, G_NAME, "windows");
-  add_weight(&g, "table", "48,32", VOCAB * DIM, 1, &state);
-  wb_msg(&g, G_NODE, onnx_node("Gather", "", "table,input_ids", "x0"));
-  wb_msg(&g, G_INPUT, onnx_value("input_ids", TN_DT_I64, "batch,seq"));
-  wb_msg(&g, G_OUTPUT, onnx_value("logits", TN_DT_F32, "batch,seq,48"));
-  add_layer(&g, 0, first, &state);
-  add_layer(&g, 1, second, &state);
-  add_product(&g, "x2", "head", "32,48", DIM * VOCAB, "logits", &state);
-  return onnx_model(g, 24);
-}
-
-typedef struct walk {
-  rig r;
-  const tn_tensor *in[1 + 2 * LAYERS];
-  tn_tensor ids, logits, *out[1 + 2 * LAYERS];
-  int64_t id[CAPACITY];
-} walk;
-
-static bool keep(walk *w, tn_session *s, int64_t capacity, int64_t max_step) {
-  const tn_keep_opts o = {.h = {sizeof o, 1, 0}, .capacity = capacity, .max_step = max_step};
-  const tn_status st = tn_session_keep(s, &o, &w->r.err);
-  if (st != TN_OK) printf("\n    keep: %s\n", w->r.err.message);
-  return st == TN_OK;
-}
-
-static bool begin(walk *w, const char *profile, int64_t first, int64_t second) {
-  memset(w, 0, sizeof *w);
-  tn_status st = rig_init(&w->r, profile);
-  if (st == TN_OK) st = rig_load(&w->r, make_model(first, second), 0);
-  if (st != TN_OK) printf("\n    %s\n", w->r.err.message);
-  w->logits.h = (tn_hdr){sizeof w->logits, 1, 0};
-  w->in[0] = &w->ids;
-  w->out[0] = &w->logits;
-  return st == TN_OK;
-}
-
-static tn_status step(walk *w, tn_session *s, int64_t n) {
-  const int64_t at = tn_session_length(s);
-  for (int64_t i = 0; i < n; i++) w->id[i] = (at + i) * (at + i + 5) % VOCAB;
-  w->ids = i64_tensor("input_ids", w->id, 2, 1, n);
-  tn_error_init(&w->r.err);
-  return tn_session_step(s, n > 1 ? TN_PHASE_PREFILL : TN_PHASE_DECODE, w->in, w->out, 0, &w->r.err);
-}
-
-/* Steps of these sizes, over and over, up to `to`: all logits to dst [to][VOCAB]. */
-static bool steps(walk *w, tn_session *s, const int64_t *sizes, int64_t to, float *dst) {
-  const int64_t *next = sizes;
-  for (int64_t at = tn_session_length(s); at < to;) {
-    const int64_t n = *next < to - at ? *next : to - at;
-    if (step(w, s, n) != TN_OK) {
-      printf("\n    step at %lld: %s\n", (long long)at, w->r.err.message);
-      return false;
-    }
-    memcpy(dst + at * VOCAB, w->logits.data, (size_t)n * VOCAB * sizeof *dst);
-    at += n;
-    next = next[1] ? next + 1 : sizes;
-  }
-  return true;
-}
-
-static const int64_t cuts[][8] = {{16, 7, 1, 1, 5, 9}, {1}, {16}, {3, 13}};
-
-/* Logits of LONG positions; NULL: it failed, and said so. rows: of the two layers' caches. */
-static float *logits_of(const char *profile, int64_t first, int64_t second, const int64_t *sizes, int64_t rows[2]) {
-  walk w;
-  float *got = malloc(LONG * VOCAB * sizeof *got);
-  bool ok =
-      got && begin(&w, profile, first, second) && keep(&w, w.r.s, CAPACITY, STEP) && steps(&w, w.r.s, sizes, LONG, got);
-  for (int l = 0; ok && rows && l < 2; l++) rows[l] = w.r.s->states[2 * l].t.dims[TNI_STATE_ROWS];
-  rig_finish(&w.r);
-  if (ok) return got;
-  free(got);
-  return NULL;
-}
-
-#define ALL "kv_ring: false\n"
-static const char host[] = "plugins: [host]\n";
-
-static bool same(const float *a, const float *b) { return a && b && !memcmp(a, b, LONG * VOCAB * sizeof *a); }
+#include "ring_kit.h"
 
 /* The ring is rounded up to blocks of keys; a cache without a window is none. */
 static void test_bits(void) {
@@ -168,13 +23,13 @@ static void test_bits(void) {
                {300, 20, {CAPACITY, 64}, ""}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char ring[128], all[128];
-    snprintf(ring, sizeof ring, "%s%s", host, cases[i].more);
-    snprintf(all, sizeof all, "%s%s" ALL, host, cases[i].more);
-    for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
+    snprintf(ring, sizeof ring, "%s%s", HOST, cases[i].more);
+    snprintf(all, sizeof all, "%s%s" ALL, HOST, cases[i].more);
+    for (size_t c = 0; c < sizeof walk_cuts / sizeof *walk_cuts; c++) {
       int64_t rows[2] = {0}, full[2] = {0};
-      float *want = logits_of(all, cases[i].first, cases[i].second, cuts[c], full);
-      float *got = logits_of(ring, cases[i].first, cases[i].second, cuts[c], rows);
-      CU_ASSERT(same(want, got));
+      float *want = walk_logits(all, cases[i].first, cases[i].second, walk_cuts[c], full);
+      float *got = walk_logits(ring, cases[i].first, cases[i].second, walk_cuts[c], rows);
+      CU_ASSERT(walk_same(want, got));
       CU_ASSERT(full[0] == CAPACITY && full[1] == CAPACITY);
       CU_ASSERT(rows[0] == cases[i].rows[0] && rows[1] == cases[i].rows[1]);
       free(want);
@@ -200,19 +55,19 @@ static void test_devices(void) {
        "{name: mirror-b, options: {layout: f32, ring: true}}]\nphases: {prefill: [mirror-a], decode: [mirror-b]}\n",
        64},
   };
-  float *want = logits_of("plugins: [host]\n" ALL, 20, 33, cuts[0], NULL);
+  float *want = walk_logits(HOST ALL, 20, 33, walk_cuts[0], NULL);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     int64_t rows[2] = {0};
-    float *got = logits_of(cases[i].profile, 20, 33, cuts[0], rows);
-    if (!same(want, got)) printf("\n    %s", cases[i].profile);
-    CU_ASSERT(same(want, got));
+    float *got = walk_logits(cases[i].profile, 20, 33, walk_cuts[0], rows);
+    if (!walk_same(want, got)) printf("\n    %s", cases[i].profile);
+    CU_ASSERT(walk_same(want, got));
     CU_ASSERT(rows[0] == cases[i].rows && rows[1] == cases[i].rows);
     free(got);
   }
   free(want);
 }
 
-/* A row of a cache has 64 bytes. One that is too large for a device at the longest context is left to the host; a ring
+/* A row of a cache has 64 bytes. One that is too large for a device at the longest context is left to the HOST; a ring
  * is short. */
 static void test_largest_buffer(void) {
   static const struct {
@@ -224,23 +79,23 @@ static void test_largest_buffer(void) {
                {"layout: f16, largest: 8192", "", -1, true},
                {"layout: f32, ring: true, largest: 9000", "", 20, true},
                {"layout: f32, ring: true, largest: 9000", "kv_ring: false\n", 20, false}};
-  float *want[2] = {logits_of("plugins: [host]\n" ALL, -1, -1, cuts[0], NULL),
-                    logits_of("plugins: [host]\n" ALL, 20, 20, cuts[0], NULL)};
+  float *want[2] = {walk_logits(HOST ALL, -1, -1, walk_cuts[0], NULL),
+                    walk_logits(HOST ALL, 20, 20, walk_cuts[0], NULL)};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     walk w;
     char profile[256], *json = NULL;
     const int64_t window = cases[i].window;
     snprintf(profile, sizeof profile, "plugins: [{name: mirror-a, options: {%s}}, host]\nmax_seq: %d\n%s",
              cases[i].options, CAPACITY, cases[i].more);
-    CU_ASSERT_FATAL(begin(&w, profile, window, window));
+    CU_ASSERT_FATAL(walk_begin(&w, profile, window, window));
     CU_ASSERT_EQUAL_FATAL(tn_model_report(w.r.m, TN_REPORT_CHECK, &json, &w.r.err), TN_OK);
     const bool refused = strstr(json, "than what the device allocates at once") && strstr(json, "positions fit");
     if (refused == cases[i].taken) printf("\n    %s", profile);
     CU_ASSERT(refused != cases[i].taken);
     tn_free(json);
     rig_finish(&w.r);
-    float *got = logits_of(profile, window, window, cuts[0], NULL);
-    CU_ASSERT(strstr(profile, "f16") || same(want[window == 20], got));
+    float *got = walk_logits(profile, window, window, walk_cuts[0], NULL);
+    CU_ASSERT(strstr(profile, "f16") || walk_same(want[window == 20], got));
     free(got);
   }
   free(want[0]);
@@ -250,27 +105,27 @@ static void test_largest_buffer(void) {
 /* Kept as long as what follows can see is there; beyond that a refusal, and the session goes on as before. */
 static void test_truncate(void) {
   walk w;
-  float *want = logits_of("plugins: [host]\n" ALL, 20, 33, cuts[2], NULL), *got = calloc(LONG * VOCAB, sizeof *got);
-  CU_ASSERT_FATAL(want && got && begin(&w, host, 20, 33) && keep(&w, w.r.s, CAPACITY, STEP));
+  float *want = walk_logits(HOST ALL, 20, 33, walk_cuts[2], NULL), *got = calloc(LONG * VOCAB, sizeof *got);
+  CU_ASSERT_FATAL(want && got && walk_begin(&w, HOST, 20, 33) && walk_keep(&w, w.r.s, CAPACITY, STEP));
   tn_session *s = w.r.s;
-  CU_ASSERT(steps(&w, s, cuts[0], RING, got));
+  CU_ASSERT(walk_steps(&w, s, walk_cuts[0], RING, got));
   CU_ASSERT_EQUAL(tn_session_truncate(s, 5, &w.r.err), TN_OK); /* nothing has wrapped around yet */
-  CU_ASSERT(steps(&w, s, cuts[2], 200, got));
+  CU_ASSERT(walk_steps(&w, s, walk_cuts[2], 200, got));
   tn_error_init(&w.r.err);
   CU_ASSERT_EQUAL(tn_session_truncate(s, 200 - RING + 32, &w.r.err), TN_E_LIMIT); /* looks back 33 */
   CU_ASSERT_PTR_NOT_NULL(strstr(w.r.err.message, "looks back to position 135"));
   CU_ASSERT_PTR_NOT_NULL(
       strstr(w.r.err.message, "'past_key_values.1.key' has 64 rows and holds positions from 136 on"));
   CU_ASSERT_EQUAL(tn_session_length(s), 200);
-  CU_ASSERT(steps(&w, s, cuts[1], 210, got));
+  CU_ASSERT(walk_steps(&w, s, walk_cuts[1], 210, got));
   CU_ASSERT_EQUAL(tn_session_truncate(s, 210 - RING + 33, &w.r.err), TN_OK); /* the least that can be kept */
-  CU_ASSERT(steps(&w, s, cuts[3], LONG, got));
-  CU_ASSERT(same(want, got));
+  CU_ASSERT(walk_steps(&w, s, walk_cuts[3], LONG, got));
+  CU_ASSERT(walk_same(want, got));
   CU_ASSERT_EQUAL(tn_session_truncate(s, 0, &w.r.err), TN_OK);
   CU_ASSERT_EQUAL(tn_session_truncate(s, 0, &w.r.err), TN_OK);
   memset(got, 0, LONG * VOCAB * sizeof *got);
-  CU_ASSERT(steps(&w, s, cuts[0], LONG, got) && same(want, got));
-  CU_ASSERT_EQUAL(step(&w, s, STEP + 1), TN_E_LIMIT); /* longer than the ring was made for */
+  CU_ASSERT(walk_steps(&w, s, walk_cuts[0], LONG, got) && walk_same(want, got));
+  CU_ASSERT_EQUAL(walk_step(&w, s, STEP + 1), TN_E_LIMIT); /* longer than the ring was made for */
   rig_finish(&w.r);
   free(want);
   free(got);
@@ -279,14 +134,14 @@ static void test_truncate(void) {
 /* A step that was cancelled has written over rows all the same. */
 static void test_cancel(void) {
   walk w;
-  float *want = logits_of("plugins: [host]\n" ALL, 20, 33, cuts[2], NULL), *got = calloc(LONG * VOCAB, sizeof *got);
-  CU_ASSERT_FATAL(want && got && begin(&w, host, 20, 33) && keep(&w, w.r.s, CAPACITY, STEP));
-  CU_ASSERT(steps(&w, w.r.s, cuts[2], 96, got));
+  float *want = walk_logits(HOST ALL, 20, 33, walk_cuts[2], NULL), *got = calloc(LONG * VOCAB, sizeof *got);
+  CU_ASSERT_FATAL(want && got && walk_begin(&w, HOST, 20, 33) && walk_keep(&w, w.r.s, CAPACITY, STEP));
+  CU_ASSERT(walk_steps(&w, w.r.s, walk_cuts[2], 96, got));
   tn_session_cancel(w.r.s);
-  CU_ASSERT_EQUAL(step(&w, w.r.s, STEP), TN_E_CANCELLED);
+  CU_ASSERT_EQUAL(walk_step(&w, w.r.s, STEP), TN_E_CANCELLED);
   CU_ASSERT_EQUAL(tn_session_length(w.r.s), 96);
   CU_ASSERT_EQUAL(tn_session_truncate(w.r.s, 80, &w.r.err), TN_E_LIMIT); /* holds 48 on: 112 were written */
-  CU_ASSERT(steps(&w, w.r.s, cuts[3], LONG, got) && same(want, got));
+  CU_ASSERT(walk_steps(&w, w.r.s, walk_cuts[3], LONG, got) && walk_same(want, got));
   rig_finish(&w.r);
   free(want);
   free(got);
@@ -296,21 +151,21 @@ static void test_cancel(void) {
 static void test_fresh(void) {
   walk w;
   tn_session *other = NULL;
-  CU_ASSERT_FATAL(begin(&w, host, 20, 33));
+  CU_ASSERT_FATAL(walk_begin(&w, HOST, 20, 33));
   CU_ASSERT_EQUAL(tn_session_truncate(w.r.s, 0, &w.r.err), TN_E_INVALID); /* it keeps nothing yet */
   CU_ASSERT_EQUAL_FATAL(tn_session_create(w.r.m, &other, &w.r.err), TN_OK);
   CU_ASSERT_EQUAL(tn_session_share(other, w.r.s, 0, &w.r.err), TN_E_INVALID);
-  CU_ASSERT(keep(&w, w.r.s, CAPACITY, STEP) && keep(&w, other, CAPACITY, STEP));
+  CU_ASSERT(walk_keep(&w, w.r.s, CAPACITY, STEP) && walk_keep(&w, other, CAPACITY, STEP));
   CU_ASSERT_EQUAL(tn_session_truncate(w.r.s, 0, &w.r.err), TN_OK);
   CU_ASSERT_EQUAL(tn_session_truncate(w.r.s, 1, &w.r.err), TN_E_INVALID);
   CU_ASSERT_EQUAL(tn_session_truncate(w.r.s, -1, &w.r.err), TN_E_INVALID);
   CU_ASSERT_EQUAL(tn_session_share(other, w.r.s, 0, &w.r.err), TN_OK);
   CU_ASSERT_EQUAL(tn_session_share(other, w.r.s, 1, &w.r.err), TN_E_INVALID);
-  CU_ASSERT_EQUAL(step(&w, other, 5), TN_OK);
+  CU_ASSERT_EQUAL(walk_step(&w, other, 5), TN_OK);
   CU_ASSERT_EQUAL(tn_session_share(other, w.r.s, 0, &w.r.err), TN_OK);
   CU_ASSERT_EQUAL(tn_session_length(other), 0);
   CU_ASSERT_EQUAL(tn_session_share(other, other, 0, &w.r.err), TN_OK);
-  CU_ASSERT_EQUAL(step(&w, other, 5), TN_OK);
+  CU_ASSERT_EQUAL(walk_step(&w, other, 5), TN_OK);
   tn_session_destroy(other);
   rig_finish(&w.r);
 }
@@ -334,19 +189,19 @@ static void test_cancel_anywhere(void) {
       "{name: mirror-b, options: {layout: f32, ring: true, import: fd}}, host]\n",
       "plugins: [{name: mirror-a, options: {layout: f32, ring: true}}, "
       "{name: mirror-b, options: {layout: f32, ring: true}}]\nphases: {prefill: [mirror-a], decode: [mirror-b]}\n"};
-  float *want = logits_of("plugins: [host]\n" ALL, 20, 33, cuts[0], NULL), *got = calloc(LONG * VOCAB, sizeof *got);
+  float *want = walk_logits(HOST ALL, 20, 33, walk_cuts[0], NULL), *got = calloc(LONG * VOCAB, sizeof *got);
   int cancelled = 0;
   CU_ASSERT_FATAL(want && got);
   for (size_t i = 0; i < 2; i++) {
     walk w;
-    const int64_t *next = cuts[0];
-    CU_ASSERT_FATAL(begin(&w, profiles[i], 20, 33) && keep(&w, w.r.s, CAPACITY, STEP));
+    const int64_t *next = walk_cuts[0];
+    CU_ASSERT_FATAL(walk_begin(&w, profiles[i], 20, 33) && walk_keep(&w, w.r.s, CAPACITY, STEP));
     for (int64_t at = 0, k = 0, tries = 1; at < LONG; k++, tries++) {
       canceller c = {w.r.s, k * 37 % 100 * tries * 10000}; /* later and later, until it ends */
       pthread_t thread;
       const int64_t n = *next < LONG - at ? *next : LONG - at;
       CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, cancel_later, &c), 0);
-      const tn_status st = step(&w, w.r.s, n);
+      const tn_status st = walk_step(&w, w.r.s, n);
       pthread_join(thread, NULL);
       __atomic_store_n(&w.r.s->cancel, 0, __ATOMIC_RELAXED); /* not for the next one */
       cancelled += st == TN_E_CANCELLED;
@@ -356,9 +211,9 @@ static void test_cancel_anywhere(void) {
       memcpy(got + at * VOCAB, w.logits.data, (size_t)n * VOCAB * sizeof *got);
       at += n;
       tries = 0;
-      next = next[1] ? next + 1 : cuts[0];
+      next = next[1] ? next + 1 : walk_cuts[0];
     }
-    CU_ASSERT(same(want, got));
+    CU_ASSERT(walk_same(want, got));
     rig_finish(&w.r);
   }
   CU_ASSERT(cancelled > 0);
@@ -371,105 +226,25 @@ static void test_cancel_anywhere(void) {
 static void test_share(void) {
   walk w;
   static const int64_t most[] = {STEP, 4, 90};
-  float *want = logits_of("plugins: [host]\n" ALL, 20, 33, cuts[2], NULL), *got = calloc(LONG * VOCAB, sizeof *got);
-  CU_ASSERT_FATAL(want && got && begin(&w, host, 20, 33) && keep(&w, w.r.s, CAPACITY, STEP));
-  CU_ASSERT(steps(&w, w.r.s, cuts[0], 190, got));
+  float *want = walk_logits(HOST ALL, 20, 33, walk_cuts[2], NULL), *got = calloc(LONG * VOCAB, sizeof *got);
+  CU_ASSERT_FATAL(want && got && walk_begin(&w, HOST, 20, 33) && walk_keep(&w, w.r.s, CAPACITY, STEP));
+  CU_ASSERT(walk_steps(&w, w.r.s, walk_cuts[0], 190, got));
   for (size_t i = 0; i < 3; i++) {
     tn_session *other = NULL;
     CU_ASSERT_EQUAL_FATAL(tn_session_create(w.r.m, &other, &w.r.err), TN_OK);
-    CU_ASSERT(keep(&w, other, CAPACITY, most[i]));
+    CU_ASSERT(walk_keep(&w, other, CAPACITY, most[i]));
     tn_error_init(&w.r.err);
     CU_ASSERT_EQUAL(tn_session_share(other, w.r.s, 150, &w.r.err), TN_E_LIMIT);
     CU_ASSERT_EQUAL(tn_session_length(other), 0);
     CU_ASSERT_EQUAL(tn_session_share(other, w.r.s, 180, &w.r.err), TN_OK);
     /* It holds what it was given, not what its size could hold. */
     CU_ASSERT_EQUAL(tn_session_truncate(other, 140, &w.r.err), TN_E_LIMIT);
-    CU_ASSERT(steps(&w, other, cuts[1], LONG, got) && same(want, got));
+    CU_ASSERT(walk_steps(&w, other, walk_cuts[1], LONG, got) && walk_same(want, got));
     tn_session_destroy(other);
   }
   rig_finish(&w.r);
   free(want);
   free(got);
-}
-
-/* The same through a file, and into a model whose rings are none. */
-static void test_saved(void) {
-  walk w, v;
-  static const int64_t most[] = {STEP, 4, 90};
-  char path[128];
-  void *note = NULL;
-  uint64_t bytes = 0;
-  float *want = logits_of("plugins: [host]\n" ALL, 20, 33, cuts[2], NULL), *got = calloc(LONG * VOCAB, sizeof *got);
-  CU_ASSERT_FATAL(want && got && begin(&w, host, 20, 33) && keep(&w, w.r.s, CAPACITY, STEP));
-  CU_ASSERT(steps(&w, w.r.s, cuts[0], 190, got));
-  snprintf(path, sizeof path, "%s/state", w.r.dir);
-  CU_ASSERT_EQUAL_FATAL(tn_session_save(w.r.s, path, "note", 4, &w.r.err), TN_OK);
-  for (size_t i = 0; i < 3; i++) {
-    tn_session *other = NULL;
-    CU_ASSERT_EQUAL_FATAL(tn_session_create(w.r.m, &other, &w.r.err), TN_OK);
-    CU_ASSERT_EQUAL(tn_session_load(other, path, &note, &bytes, &w.r.err), TN_E_INVALID); /* it keeps nothing yet */
-    CU_ASSERT(keep(&w, other, CAPACITY, most[i]));
-    CU_ASSERT_EQUAL_FATAL(tn_session_load(other, path, &note, &bytes, &w.r.err), TN_OK);
-    CU_ASSERT(bytes == 4 && memcmp(note, "note", 4) == 0);
-    tn_free(note);
-    CU_ASSERT_EQUAL(tn_session_length(other), 190);
-    CU_ASSERT_EQUAL(tn_session_truncate(other, 120, &w.r.err), TN_E_LIMIT);
-    CU_ASSERT(steps(&w, other, cuts[1], LONG, got) && same(want, got));
-    tn_session_destroy(other);
-    CU_ASSERT_EQUAL_FATAL(tn_session_create(w.r.m, &other, &w.r.err), TN_OK);
-    CU_ASSERT(keep(&w, other, 189, most[i]));
-    CU_ASSERT_EQUAL(tn_session_load(other, path, &note, &bytes, &w.r.err), TN_E_LIMIT);
-    tn_session_destroy(other);
-  }
-  CU_ASSERT_FATAL(begin(&v, "plugins: [host]\n" ALL, 20, 33) && keep(&v, v.r.s, CAPACITY, STEP));
-  CU_ASSERT_EQUAL(tn_session_load(v.r.s, path, &note, &bytes, &v.r.err), TN_E_INVALID);
-  rig_finish(&v.r);
-  CU_ASSERT_FATAL(begin(&v, host, 20, 32) && keep(&v, v.r.s, CAPACITY, STEP)); /* another window */
-  CU_ASSERT_EQUAL(tn_session_load(v.r.s, path, &note, &bytes, &v.r.err), TN_E_INVALID);
-  CU_ASSERT_PTR_NOT_NULL(strstr(v.r.err.message, "another model"));
-  rig_finish(&v.r);
-  rig_finish(&w.r);
-  free(want);
-  free(got);
-}
-
-/* Slots over rings: three of lengths of their own, side by side. */
-static void test_slots(void) {
-  walk w;
-  static const int64_t starts[3] = {90, 7, 31};
-  const tn_keep_opts o = {.h = {sizeof o, 1, 0}, .batch = 4, .capacity = CAPACITY, .max_step = STEP, .flags = TN_KEEP_SLOTS};
-  float *want = logits_of("plugins: [host]\n" ALL, 20, 33, cuts[1], NULL);
-  CU_ASSERT_FATAL(want && begin(&w, host, 20, 33));
-  CU_ASSERT_TRUE(tn_model_has_slots(w.r.m));
-  CU_ASSERT_EQUAL_FATAL(tn_session_keep(w.r.s, &o, &w.r.err), TN_OK);
-  for (int b = 0; b < 3; b++)
-    for (int64_t at = 0; at < starts[b]; at += w.ids.dims[1]) {
-      const int64_t n = starts[b] - at < STEP ? starts[b] - at : STEP;
-      for (int64_t i = 0; i < n; i++) w.id[i] = (at + i) * (at + i + 5) % VOCAB;
-      w.ids = i64_tensor("input_ids", w.id, 2, 1, n);
-      CU_ASSERT_EQUAL_FATAL(tn_session_step_slots(w.r.s, (uint32_t)b, 1, w.in, w.out, 0, &w.r.err), TN_OK);
-    }
-  for (int64_t k = 0; starts[0] + k < LONG; k++) {
-    for (int b = 0; b < 3; b++) w.id[b] = (starts[b] + k) * (starts[b] + k + 5) % VOCAB;
-    w.ids = i64_tensor("input_ids", w.id, 2, 3, 1);
-    CU_ASSERT_EQUAL_FATAL(tn_session_step_slots(w.r.s, 0, 3, w.in, w.out, 1, &w.r.err), TN_OK);
-    const float *got = w.logits.data;
-    bool equal = true;
-    for (int b = 0; b < 3; b++)
-      equal = equal && memcmp(got + b * VOCAB, want + (starts[b] + k) * VOCAB, VOCAB * sizeof *got) == 0;
-    if (!equal) printf("\n  %lld steps", (long long)k);
-    CU_ASSERT_FATAL(equal);
-    if (k == 20) { /* by way of another place */
-      CU_ASSERT_EQUAL(tn_session_slot_copy(w.r.s, 3, 0, starts[0] + k + 1, &w.r.err), TN_OK);
-      CU_ASSERT_EQUAL(tn_session_slot_truncate(w.r.s, 0, 0, &w.r.err), TN_OK);
-      CU_ASSERT_EQUAL(tn_session_slot_copy(w.r.s, 0, 3, starts[0] + k + 1, &w.r.err), TN_OK);
-    }
-  }
-  CU_ASSERT_EQUAL(tn_session_slot_truncate(w.r.s, 0, 3, &w.r.err), TN_E_LIMIT);
-  CU_ASSERT_EQUAL(tn_session_step(w.r.s, TN_PHASE_DECODE, w.in, w.out, 1, &w.r.err), TN_E_INVALID);
-  CU_ASSERT_EQUAL(tn_session_step_slots(w.r.s, 3, 2, w.in, w.out, 1, &w.r.err), TN_E_INVALID);
-  rig_finish(&w.r);
-  free(want);
 }
 
 static double inspected(const walk *w, const char *key, char **json) {
@@ -492,7 +267,7 @@ static void test_statement(void) {
     walk w;
     char *json = NULL;
     uint64_t made = 0;
-    CU_ASSERT_FATAL(begin(&w, cases[i].profile, 80, 80));
+    CU_ASSERT_FATAL(walk_begin(&w, cases[i].profile, 80, 80));
     const tn_keep_opts o = {.h = {sizeof o, 1, 0}};
     CU_ASSERT_EQUAL_FATAL(tn_session_keep(w.r.s, &o, &w.r.err), TN_OK);
     for (uint32_t k = 0; k < 2 * LAYERS; k++) made += w.r.s->states[k].t.bytes;
@@ -522,8 +297,8 @@ static void test_plain(void) {
   walk w;
   const tn_tensor *in[1 + 2 * LAYERS];
   tn_tensor t[1 + 2 * LAYERS], out;
-  float *want = logits_of("plugins: [host]\n" ALL, 20, 33, cuts[2], NULL);
-  CU_ASSERT_FATAL(want && begin(&w, host, 20, 33));
+  float *want = walk_logits(HOST ALL, 20, 33, walk_cuts[2], NULL);
+  CU_ASSERT_FATAL(want && walk_begin(&w, HOST, 20, 33));
   for (int64_t i = 0; i < LONG; i++) w.id[i] = i * (i + 5) % VOCAB;
   for (uint32_t i = 0; i < 1 + 2 * LAYERS; i++) {
     in[i] = &t[i];
@@ -563,7 +338,7 @@ static void test_rows(void) {
     for (int e = -140; e < 127; e += 19) {
       float most = 0;
       for (int64_t i = 0; i < n; i++) {
-        x[i] = ldexpf((float)random_bits(&state) / 0x1p23f - 1, e);
+        x[i] = ldexpf((float)walk_random(&state) / 0x1p23f - 1, e);
         most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
       }
       check_row(x, n, most);
@@ -602,18 +377,18 @@ static void test_int8(void) {
       {"plugins: [{name: mirror-a, options: {layout: f32}}, host]\nkv: int8\n", TN_DT_F32},
       {"plugins: [{name: mirror-a, options: {layout: host}}, host]\nkv: int8\n", TN_DT_F32},
   };
-  float *exact = logits_of("plugins: [host]\n", 20, 33, cuts[0], NULL), *first = NULL;
+  float *exact = walk_logits("plugins: [host]\n", 20, 33, walk_cuts[0], NULL), *first = NULL;
   CU_ASSERT_PTR_NOT_NULL_FATAL(exact);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     walk w;
     float *got = malloc(LONG * VOCAB * sizeof *got);
-    CU_ASSERT_FATAL(got && begin(&w, cases[i].profile, 20, 33) && keep(&w, w.r.s, CAPACITY, STEP));
-    CU_ASSERT(steps(&w, w.r.s, cuts[0], LONG, got));
+    CU_ASSERT_FATAL(got && walk_begin(&w, cases[i].profile, 20, 33) && walk_keep(&w, w.r.s, CAPACITY, STEP));
+    CU_ASSERT(walk_steps(&w, w.r.s, walk_cuts[0], LONG, got));
     for (uint32_t k = 0; k < 2 * LAYERS; k++) CU_ASSERT_EQUAL(w.r.s->states[k].t.dtype, cases[i].dtype);
     const bool told = strstr(w.r.log, "the profile wants caches of int8") != NULL;
     CU_ASSERT_EQUAL(told, cases[i].dtype != TN_DT_I8);
-    if (cases[i].dtype == TN_DT_F32) CU_ASSERT(same(exact, got));
-    if (cases[i].dtype == TN_DT_I8 && first) CU_ASSERT(same(first, got));
+    if (cases[i].dtype == TN_DT_F32) CU_ASSERT(walk_same(exact, got));
+    if (cases[i].dtype == TN_DT_I8 && first) CU_ASSERT(walk_same(first, got));
     rig_finish(&w.r);
     if (first) {
       free(got);
@@ -634,15 +409,15 @@ static void test_reference(void) {
       "plugins: [{name: mirror-a, options: {layout: int8-rows, ring: true, every: 2}}, host]\n"};
   for (size_t i = 0; i < 2; i++) {
     walk w;
-    float *want = logits_of(profiles[i], 20, 33, cuts[0], NULL), *got = malloc(LONG * VOCAB * sizeof *got);
+    float *want = walk_logits(profiles[i], 20, 33, walk_cuts[0], NULL), *got = malloc(LONG * VOCAB * sizeof *got);
     CU_ASSERT_FATAL(want && got);
     memset(&w, 0, sizeof w);
     CU_ASSERT_EQUAL_FATAL(rig_init(&w.r, profiles[i]), TN_OK);
-    CU_ASSERT_EQUAL_FATAL(rig_load(&w.r, make_model(20, 33), TN_MODEL_REFERENCE), TN_OK);
+    CU_ASSERT_EQUAL_FATAL(rig_load(&w.r, walk_model(20, 33), TN_MODEL_REFERENCE), TN_OK);
     w.logits.h = (tn_hdr){sizeof w.logits, 1, 0};
     w.in[0] = &w.ids;
     w.out[0] = &w.logits;
-    CU_ASSERT(keep(&w, w.r.s, CAPACITY, STEP) && steps(&w, w.r.s, cuts[0], LONG, got));
+    CU_ASSERT(walk_keep(&w, w.r.s, CAPACITY, STEP) && walk_steps(&w, w.r.s, walk_cuts[0], LONG, got));
     /* Products are summed in double there: a code may be the next one. */
     CU_ASSERT(distance(got, want) < (i ? 4.0 / 254 : 1e-5));
     rig_finish(&w.r);
@@ -663,11 +438,11 @@ static void test_capture(void) {
     snprintf(profile, sizeof profile, "plugins: [{name: mirror-a, options: {%s}}, host]\n", layouts[i]);
     memset(&w, 0, sizeof w);
     CU_ASSERT_EQUAL_FATAL(rig_init(&w.r, profile), TN_OK);
-    CU_ASSERT_EQUAL_FATAL(rig_load(&w.r, make_model(20, 33), TN_MODEL_CAPTURE), TN_OK);
+    CU_ASSERT_EQUAL_FATAL(rig_load(&w.r, walk_model(20, 33), TN_MODEL_CAPTURE), TN_OK);
     w.logits.h = (tn_hdr){sizeof w.logits, 1, 0};
     w.in[0] = &w.ids;
     w.out[0] = &w.logits;
-    CU_ASSERT(keep(&w, w.r.s, CAPACITY, STEP) && steps(&w, w.r.s, cuts[0], LONG, got));
+    CU_ASSERT(walk_keep(&w, w.r.s, CAPACITY, STEP) && walk_steps(&w, w.r.s, walk_cuts[0], LONG, got));
     CU_ASSERT_EQUAL_FATAL(tn_session_capture_report(w.r.s, &json, &w.r.err), TN_OK);
     const double worst = json_number(json, "worst_ratio");
     if (!(worst > 0 && worst <= 1)) printf("\n    %s: %g\n", layouts[i], worst);
