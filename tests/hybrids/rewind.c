@@ -42,38 +42,8 @@ static tn_session *open_session(void) {
 }
 
 /* The best id after n ids. */
-static int64_t step(tn_session *s, const int64_t *ids, int n) {
-  tn_tensor in = {.h = {sizeof in, 1, 0},
-                  .name = "input_ids",
-                  .dtype = TN_DT_I64,
-                  .rank = 2,
-                  .dims = {1, n},
-                  .data = ids,
-                  .bytes = (uint64_t)n * 8},
-            logits = {.h = {sizeof logits, 1, 0}};
-  const tn_tensor *in_ptr[MAX_IO] = {NULL};
-  tn_tensor *out_ptr[MAX_IO] = {NULL};
-  for (uint32_t i = 0; i < tn_model_n_inputs(model); i++)
-    if (strcmp(tn_model_input(model, i)->name, "input_ids") == 0) in_ptr[i] = &in;
-  for (uint32_t i = 0; i < tn_model_n_outputs(model); i++)
-    if (strcmp(tn_model_output(model, i)->name, "logits") == 0) out_ptr[i] = &logits;
-  must(tn_session_step(s, n > 1 ? TN_PHASE_PREFILL : TN_PHASE_DECODE, in_ptr, out_ptr, 0, &err), "step");
-  const float *row = (const float *)logits.data + (size_t)(logits.dims[1] - 1) * VOCAB;
-  int64_t best = 0;
-  for (int64_t v = 1; v < VOCAB; v++)
-    if (row[v] > row[best]) best = v;
-  return best;
-}
-
-static void go_on(tn_session *s, int64_t next, int64_t *out) {
-  for (int i = 0; i < TOKENS; i++) {
-    out[i] = next;
-    next = step(s, &next, 1);
-  }
-}
-
-/* Two slots, one beside the other and each alone, with a copy between. */
-static int64_t step_slots(tn_session *s, uint32_t first, uint32_t count, const int64_t *ids, int n, int64_t *best) {
+/* A step of n tokens of `count` sequences: slots from `first` on, or first -1: of the session. The best next of each. */
+static void step_rows(tn_session *s, int first, uint32_t count, const int64_t *ids, int n, int64_t *best) {
   tn_tensor in = {.h = {sizeof in, 1, 0},
                   .name = "input_ids",
                   .dtype = TN_DT_I64,
@@ -88,16 +58,33 @@ static int64_t step_slots(tn_session *s, uint32_t first, uint32_t count, const i
     if (strcmp(tn_model_input(model, i)->name, "input_ids") == 0) in_ptr[i] = &in;
   for (uint32_t i = 0; i < tn_model_n_outputs(model); i++)
     if (strcmp(tn_model_output(model, i)->name, "logits") == 0) out_ptr[i] = &logits;
-  must(tn_session_step_slots(s, first, count, in_ptr, out_ptr, 0, &err), "step of slots");
+  if (first < 0)
+    must(tn_session_step(s, n > 1 ? TN_PHASE_PREFILL : TN_PHASE_DECODE, in_ptr, out_ptr, 0, &err), "step");
+  else
+    must(tn_session_step_slots(s, (uint32_t)first, count, in_ptr, out_ptr, 0, &err), "step of slots");
   for (uint32_t b = 0; b < count; b++) {
     const float *row = (const float *)logits.data + (size_t)((b + 1) * logits.dims[1] - 1) * VOCAB;
     best[b] = 0;
     for (int64_t v = 1; v < VOCAB; v++)
       if (row[v] > row[best[b]]) best[b] = v;
   }
-  return best[0];
 }
 
+static int64_t step(tn_session *s, const int64_t *ids, int n) {
+  int64_t best;
+  step_rows(s, -1, 1, ids, n, &best);
+  return best;
+}
+
+static void go_on(tn_session *s, int64_t next, int64_t *out) {
+  for (int i = 0; i < TOKENS; i++) {
+    out[i] = next;
+    next = step(s, &next, 1);
+  }
+}
+
+
+/* Two slots, one beside the other and each alone, with a copy between. */
 static void check_slots(const int64_t *want) {
   tn_session *s = NULL;
   int64_t next[2], got[2][TOKENS];
@@ -108,20 +95,20 @@ static void check_slots(const int64_t *want) {
   }
   must(tn_session_create(model, &s, &err), "create");
   must(tn_session_keep(s, &keep, &err), "keep slots");
-  next[0] = step_slots(s, 2, 1, prompt, PROMPT, next);
+  step_rows(s, 2, 1, prompt, PROMPT, next);
   must(tn_session_slot_copy(s, 1, 2, PROMPT, &err), "copy a slot");
   next[1] = next[0];
   got[0][0] = got[1][0] = next[0];
   for (int i = 1; i < 3; i++) { /* one of them is ahead */
-    next[1] = step_slots(s, 2, 1, &next[1], 1, &next[1]);
+    step_rows(s, 2, 1, &next[1], 1, &next[1]);
     got[1][i] = next[1];
   }
   for (int i = 1; i < TOKENS; i++) {
     if (i + 2 < TOKENS) {
-      step_slots(s, 1, 2, next, 1, next);
+      step_rows(s, 1, 2, next, 1, next);
       got[1][i + 2] = next[1];
     } else {
-      step_slots(s, 1, 1, next, 1, next);
+      step_rows(s, 1, 1, next, 1, next);
     }
     got[0][i] = next[0];
   }
@@ -129,7 +116,7 @@ static void check_slots(const int64_t *want) {
   expect(memcmp(got[1], want, sizeof got[1]) == 0, "a slot ahead of another");
   expect(tn_session_slot_truncate(s, 1, 2, &err) == TN_E_LIMIT, "a slot does not go back");
   must(tn_session_slot_truncate(s, 1, 0, &err), "a slot begins anew");
-  step_slots(s, 1, 1, prompt, PROMPT, next);
+  step_rows(s, 1, 1, prompt, PROMPT, next);
   expect(next[0] == want[0], "a slot anew");
   expect(tn_session_truncate(s, 0, &err) == TN_E_INVALID, "slots are no session of one length");
   tn_session_destroy(s);
