@@ -193,3 +193,17 @@ void tni_chars_emit(tni_auto *a, uint32_t from, const tni_chars *c, bool json, u
   if (json) emit_escapes(a, from, c, to);
   tni_chars_finish(&both);
 }
+
+int tni_hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  c |= 32;
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool tni_times_read(const char *s, size_t n, size_t *i, uint32_t *v) {
+  const size_t begin = *i;
+  *v = 0;
+  for (; *i < n && s[*i] >= '0' && s[*i] <= '9'; ++*i)
+    if (*v <= TNI_TIMES_MOST) *v = *v * 10 + (uint32_t)(s[*i] - '0');
+  return *i > begin;
+}

@@ -8,7 +8,7 @@
 
 #include "runtime/llm/grammar/auto.h"
 
-enum { TNI_CHAR_LAST = 0x10ffff };
+enum { TNI_CHAR_LAST = 0x10ffff, TNI_TIMES_MOST = 100000 };
 
 typedef struct tni_char_range {
   uint32_t lo, hi;
@@ -30,5 +30,12 @@ void tni_chars_not(tni_chars *c);
 void tni_chars_both(tni_chars *out, const tni_chars *a, const tni_chars *b);
 /* Edges for one character of c, sorted. json: quotes, backslashes and control characters are escaped. */
 void tni_chars_emit(tni_auto *a, uint32_t from, const tni_chars *c, bool json, uint32_t to);
+
+/* --- what both kinds of rules are written with --- */
+
+/* -1: it is none. */
+int tni_hex_digit(char c);
+/* The digits of s, n bytes, from *i on, which goes after them; above TNI_TIMES_MOST: some number above it. False: none. */
+bool tni_times_read(const char *s, size_t n, size_t *i, uint32_t *v);
 
 #endif

@@ -10,7 +10,7 @@
 #include "runtime/llm/grammar/compile.h"
 #include "runtime/llm/text/text.h"
 
-enum { GBNF_DEPTH = 64, GBNF_TIMES = 100000, GBNF_RULES = 1 << 16 };
+enum { GBNF_DEPTH = 64, GBNF_RULES = 1 << 16 };
 
 typedef struct gbnf {
   tni_auto *a;
@@ -91,12 +91,6 @@ static bool rule_named(gbnf *g, size_t end, bool define, uint32_t *rule) {
   return true;
 }
 
-static int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  c |= 32;
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool take_char(gbnf *g, uint32_t *cp) {
   static const char from[] = "nrt\\\"[]-^/'", to[] = "\n\r\t\\\"[]-^/'";
   size_t len = 1;
@@ -116,7 +110,7 @@ static bool take_char(gbnf *g, uint32_t *cp) {
   if (!digits) return refuse(g, TN_E_INVALID, "an unknown escape");
   uint32_t v = 0;
   for (; digits; digits--) {
-    const int d = g->i < g->n ? hex_digit(g->s[g->i]) : -1;
+    const int d = g->i < g->n ? tni_hex_digit(g->s[g->i]) : -1;
     if (d < 0 || v > TNI_CHAR_LAST) return refuse(g, TN_E_INVALID, "not a character's number");
     v = v * 16 + (uint32_t)d;
     g->i++;
@@ -200,14 +194,6 @@ static bool take_part(gbnf *g, uint32_t from, uint32_t to) {
   return true;
 }
 
-static bool take_number(gbnf *g, uint32_t *v) {
-  const size_t begin = g->i;
-  *v = 0;
-  for (; g->i < g->n && g->s[g->i] >= '0' && g->s[g->i] <= '9'; g->i++)
-    if (*v <= GBNF_TIMES) *v = *v * 10 + (uint32_t)(g->s[g->i] - '0');
-  return g->i > begin;
-}
-
 static bool take_times(gbnf *g, uint32_t *least, uint32_t *most) {
   *least = *most = 1;
   if (is_at(g, '*') || is_at(g, '+') || is_at(g, '?')) {
@@ -217,18 +203,18 @@ static bool take_times(gbnf *g, uint32_t *least, uint32_t *most) {
   } else if (is_at(g, '{')) {
     g->i++;
     skip_blanks(g, true);
-    const bool low = take_number(g, least);
+    const bool low = tni_times_read(g->s, g->n, &g->i, least);
     skip_blanks(g, true);
     const bool comma = is_at(g, ',');
     if (comma) g->i++;
     skip_blanks(g, true);
-    const bool high = comma && take_number(g, most);
+    const bool high = comma && tni_times_read(g->s, g->n, &g->i, most);
     skip_blanks(g, true);
     if ((!low && !high) || !is_at(g, '}')) return refuse(g, TN_E_INVALID, "not a number of times");
     g->i++;
     if (!comma) *most = *least;
     if (comma && !high) *most = UINT32_MAX;
-    if (*most < *least || *least > GBNF_TIMES || (*most > GBNF_TIMES && *most != UINT32_MAX))
+    if (*most < *least || *least > TNI_TIMES_MOST || (*most > TNI_TIMES_MOST && *most != UINT32_MAX))
       return refuse(g, TN_E_INVALID, "a number of times that falls, or is above 100000");
   }
   return true;

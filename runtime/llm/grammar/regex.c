@@ -11,7 +11,7 @@
 #include "runtime/llm/grammar/nfa.h"
 #include "runtime/llm/text/text.h"
 
-enum { REGEX_DEPTH = 64, REGEX_TIMES = 100000 };
+enum { REGEX_DEPTH = 64 };
 
 typedef struct regex {
   tni_nfa *x;
@@ -98,19 +98,13 @@ static void take_class(regex *r, tni_chars *c, bool negated) {
   tni_chars_finish(&other);
 }
 
-static int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  c |= 32;
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool take_hex(regex *r, int digits, uint32_t *cp) {
   const bool braces = digits == 4 && is_at(r, '{');
   uint32_t v = 0;
   int k = 0;
   if (braces) r->i++;
-  for (; more(r) && hex_digit(r->s[r->i]) >= 0 && k < (braces ? 6 : digits); k++)
-    v = v * 16 + (uint32_t)hex_digit(r->s[r->i++]);
+  for (; more(r) && tni_hex_digit(r->s[r->i]) >= 0 && k < (braces ? 6 : digits); k++)
+    v = v * 16 + (uint32_t)tni_hex_digit(r->s[r->i++]);
   if (k == 0 || (!braces && k < digits) || v > TNI_CHAR_LAST || (braces && !is_at(r, '}')))
     return refuse(r, TN_E_INVALID, "not a character's number");
   if (braces) r->i++;
@@ -241,14 +235,6 @@ static bool take_atom(regex *r, uint32_t from, uint32_t to) {
   return ok;
 }
 
-static bool take_number(regex *r, uint32_t *v) {
-  const size_t begin = r->i;
-  *v = 0;
-  for (; more(r) && r->s[r->i] >= '0' && r->s[r->i] <= '9'; r->i++)
-    if (*v <= REGEX_TIMES) *v = *v * 10 + (uint32_t)(r->s[r->i] - '0');
-  return r->i > begin;
-}
-
 /* How often; most UINT32_MAX: without end. A "{" that is none is a character to some: not here. */
 static bool take_times(regex *r, uint32_t *least, uint32_t *most) {
   *least = *most = 1;
@@ -258,15 +244,15 @@ static bool take_times(regex *r, uint32_t *least, uint32_t *most) {
     *most = c == '?' ? 1 : UINT32_MAX;
   } else if (is_at(r, '{')) {
     r->i++;
-    const bool low = take_number(r, least), comma = is_at(r, ',');
+    const bool low = tni_times_read(r->s, r->n, &r->i, least), comma = is_at(r, ',');
     if (comma) r->i++;
-    const bool high = comma && take_number(r, most);
+    const bool high = comma && tni_times_read(r->s, r->n, &r->i, most);
     if (!low || !is_at(r, '}')) return refuse(r, TN_E_INVALID, "not a number of times");
     r->i++;
     if (!comma) *most = *least;
     if (comma && !high) *most = UINT32_MAX;
     if (*most < *least) return refuse(r, TN_E_INVALID, "a number of times that falls");
-    if (*least > REGEX_TIMES || (*most > REGEX_TIMES && *most != UINT32_MAX))
+    if (*least > TNI_TIMES_MOST || (*most > TNI_TIMES_MOST && *most != UINT32_MAX))
       return refuse(r, TN_E_LIMIT, "more than 100000 times");
   } else {
     return true;
