@@ -31,7 +31,9 @@ static box draw_box(const gen_value *x, const tni_gen_step *s, bool pooled) {
     int64_t all = least > had ? least - had : 0; /* the least that lets the window fit */
     if (a && v / 9 % 2) all = least;
     if (a && !pooled && v / 18 % 4 == 0) all = least + 1;
-    const int64_t begin = (v / 36 >> a) % 2 ? all / 2 : all - all / 2;
+    int64_t begin = (v / 36 >> a) % 2 ? all / 2 : all - all / 2;
+    /* A pool of a length of one: a window's steps have to fall on it, as no element at all has no largest and no mean. */
+    if (pooled) begin -= begin % b.dilation[a];
     b.pads[a] = begin;
     b.pads[2 + a] = all - begin;
   }
