@@ -103,6 +103,15 @@ static bool ids_of(const tni_graph *g, const char *const *names, uint32_t n, tn_
   return true;
 }
 
+/* Whether all that the form reads and makes still is there: what nobody read in the pieces went away with them. */
+static bool is_whole(placing *p, const form *f, bool *whole) {
+  const tni_node *n = f->node;
+  tn_id *ids = TNI_NEW_ARRAY(p->m->arena, tn_id, n->pub.n_in + n->pub.n_out + 1);
+  if (!ids) return false;
+  *whole = ids_of(p->m->graph, f->in, n->pub.n_in, ids) && ids_of(p->m->graph, f->out, n->pub.n_out, ids);
+  return true;
+}
+
 /* Who reads what nobody makes any more goes with it, down to the outputs of the form: products and operators of a
  * trial, and what cuts a product into parts. Nodes stand in their order. */
 static void let_die(tni_graph *g, const tn_id *out, uint32_t n_out) {
@@ -190,14 +199,16 @@ static tn_status try_placing(placing *p, uint32_t how, bool *open) {
     candidate *c = &p->c[i];
     uint32_t rank[MAX_PHASES];
     if (!on_trial(c)) continue;
-    if (!is_better(p, c, rank)) {
+    bool whole = true, better = is_better(p, c, rank);
+    if (!better && !is_whole(p, c->now, &whole)) return tni_fail_memory(p->err, p->m->path);
+    if (!better && whole) {
       st = put_back(p, c, c->now);
       *open = true;
       continue;
     }
     for (uint32_t x = 0; x < p->m->n_execs; x++) c->rank[x] = rank[x];
     c->now = NULL;
-    if (how == TNI_UNFUSE_ALL) continue;
+    if (how == TNI_UNFUSE_ALL || find_node(g, c->parts.product[0]) == TN_NONE) continue;
     c->now = &c->joined;
     if (!remember_form(p->m, c->parts.product[0], &c->joined)) st = tni_fail_memory(p->err, p->m->path);
   }

@@ -104,6 +104,46 @@ static void test_place(void) {
   }
 }
 
+/* A fused node of which nobody reads one product: on trial that product dies, so the node cannot be put together again. */
+static void test_unread(void) {
+  static const char *const takes[] = {PLUGIN("nothing"), PLUGIN("chains"), PLUGIN("products"), PLUGIN("matmul")};
+  const int64_t parts[] = {0, 0, K, 1, 0, K}, results[] = {0, 1};
+  for (size_t i = 0; i < sizeof takes / sizeof *takes; i++) {
+    rig r;
+    float want[ROWS * K];
+    tn_tensor out[1];
+    wbuf n = onnx_node("FusedMatMul", "both", "x,wa,wb", "a,b"), g = {0}, m = {0};
+    wb_str(&n, 7, "tenon");
+    wb_msg(&n, 5, onnx_attr_int("n_weights", 2));
+    wb_msg(&n, 5, onnx_attr_int("trans_b", 0));
+    wb_msg(&n, 5, onnx_attr_ints("parts", parts, 6));
+    wb_msg(&n, 5, onnx_attr_ints("results", results, 2));
+    wb_msg(&g, G_NODE, n);
+    wb_msg(&g, G_NODE, onnx_node("Neg", "neg", "a", "y"));
+    wb_str(&g, G_NAME, "g");
+    wb_msg(&g, G_INIT, onnx_tensor_raw("wa", TN_DT_F32, "8,8", wa, sizeof wa));
+    wb_msg(&g, G_INIT, onnx_tensor_raw("wb", TN_DT_F32, "8,8", wb, sizeof wb));
+    wb_msg(&g, G_INPUT, onnx_value("x", TN_DT_F32, "n,8"));
+    wb_msg(&g, G_OUTPUT, onnx_value("y", TN_DT_F32, NULL));
+    wb_int(&m, M_IR, 8);
+    wb_msg(&m, M_OPSET, onnx_opset("", 17));
+    wb_msg(&m, M_OPSET, onnx_opset("tenon", 1));
+    wb_msg(&m, M_GRAPH, g);
+    CU_ASSERT_EQUAL_FATAL(rig_init(&r, takes[i]), TN_OK);
+    const tn_status st = rig_load(&r, m, 0);
+    if (st != TN_OK) printf("\n    %s: %s\n", takes[i], r.err.message);
+    CU_ASSERT_EQUAL_FATAL(st, TN_OK);
+    for (int k = 0; k < ROWS * K; k++) {
+      want[k] = 0;
+      for (int j = 0; j < K; j++) want[k] -= x_data[k / K * K + j] * wa[j * K + k % K];
+    }
+    tn_tensor x = f32_tensor("x", x_data, 2, ROWS, K, 0);
+    CU_ASSERT_EQUAL_FATAL(rig_run(&r, TN_PHASE_PREFILL, &x, NULL, NULL, out, 1), TN_OK);
+    for (int k = 0; k < ROWS * K; k++) CU_ASSERT_EQUAL(((const float *)out[0].data)[k], want[k]);
+    rig_finish(&r);
+  }
+}
+
 /* `require` counts fused products: what falls back to the host is named. */
 static void test_require(void) {
   rig r;
@@ -129,5 +169,6 @@ static void test_require(void) {
 void suite_place(void) {
   CU_pSuite s = CU_add_suite("fused nodes", NULL, NULL);
   CU_add_test(s, "whole, joined or in pieces", test_place);
+  CU_add_test(s, "one product that nobody reads", test_unread);
   CU_add_test(s, "require", test_require);
 }
