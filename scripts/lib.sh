@@ -5,7 +5,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 build_packages="gcc libc6-dev meson ninja-build pkg-config protobuf-c-compiler libprotobuf-c-dev libltdl-dev libyaml-dev
   libjansson-dev libpcre2-dev libutf8proc-dev libxxhash-dev libmd-dev libpng-dev libjpeg62-turbo-dev
-  libmicrohttpd-dev opencl-headers"
+  libmicrohttpd-dev libedit-dev opencl-headers"
 test_packages="libcunit1-dev python3-venv libonnx-testdata ocl-icd-libopencl1 ocl-icd-opencl-dev pocl-opencl-icd
   oclgrind abigail-tools strace valgrind xz-utils libdnnl-dev
   libxnnpack-dev libpthreadpool-dev"

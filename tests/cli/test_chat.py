@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tenon chat: lines from a pipe and from a terminal."""
+import ctypes.util
 import json
 import os
 import pty
@@ -95,14 +96,18 @@ class Piped(Case):
         self.assertGreater(prompt, 3)  # not BOS twice
 
 
-class Terminal(Case):
+class Typed(Case):
+    TERM, LONGEST = "dumb", 2048
+
     def setUp(self):
         super().setUp()
+        if self.TERM != "dumb" and not ctypes.util.find_library("edit"):
+            self.skipTest("libedit is not installed")
         self.master, slave = pty.openpty()
         env = dict(os.environ, TENON_PLUGIN_PATH=str(BUILD / "plugins/cpu-avx2-lut"), TENON_PROFILE_PATH=str(SOURCE / "configs"),
-                   TENON_CACHE_DIR=str(self.cache))
-        self.p = subprocess.Popen([*EMULATOR, TENON, "chat", str(DEMO), "--profile", "host", "--temp", "0"], stdin=slave, stdout=slave, stderr=slave,
-                                  env=env, start_new_session=True)
+                   TENON_CACHE_DIR=str(self.cache), TERM=self.TERM, LC_ALL="C.UTF-8", HOME=str(self.tmp))
+        self.p = subprocess.Popen([*EMULATOR, TENON, "chat", str(DEMO), "--profile", "host", "--temp", "0", "-n", str(self.LONGEST)],
+                                  stdin=slave, stdout=slave, stderr=slave, env=env, start_new_session=True)
         os.close(slave)
         self.seen = ""
 
@@ -128,6 +133,8 @@ class Terminal(Case):
     def type(self, text):
         os.write(self.master, text.encode())
 
+
+class Terminal(Typed):
     def test_ctrl_c_stops_an_answer_and_keeps_the_conversation(self):
         self.until("> ")
         self.type("In the beginning\n")
@@ -150,6 +157,34 @@ class Terminal(Case):
         self.type("\x04")
         self.p.wait(timeout=60)
         self.assertEqual(self.p.returncode, 0)
+
+
+class TerminalEdited(Terminal):
+    TERM = "xterm"
+
+
+class Edited(Typed):
+    """What libedit adds."""
+    TERM, LONGEST = "xterm", 12
+
+    def said(self):
+        saved = self.tmp / "c.json"
+        self.type(f"/sav\t{saved}\n")  # Tab completes the command
+        end = time.time() + 60
+        while not saved.exists() and time.time() < end:
+            self.until("> ")
+        return [m["content"] for m in json.loads(saved.read_text())["messages"] if m["role"] == "user"]
+
+    def test_lines_are_edited_and_come_back(self):
+        left, up = "\x1b[D", "\x1b[A"
+        self.until("> ")
+        self.type("Gd said \u00e9" + left * 8 + "o\n")  # a letter of two bytes is passed as one
+        self.until(" tokens/s; ")
+        self.until("> ")
+        self.type(up + "!\n")
+        self.until(" tokens/s; ")
+        self.until("> ")
+        self.assertEqual(self.said(), ["God said \u00e9", "God said \u00e9!"])
 
 
 if __name__ == "__main__":

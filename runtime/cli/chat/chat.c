@@ -5,13 +5,13 @@
 #include "runtime/cli/chat/chat.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "runtime/base/base.h"
+#include "runtime/cli/chat/edit.h"
 #include "runtime/cli/chat/talk.h"
 #include "runtime/cli/shell/shell.h"
 
@@ -27,30 +27,24 @@ static const char help[] =
     "/quit           end; Ctrl-D too\n"
     "A line that ends with \\ goes on in the next one; \"\"\" begins and ends several lines. Ctrl-C stops an answer.\n";
 
+static const char *const words[] = {"/system ", "/retry", "/undo", "/save ", "/keep ", "/load ", "/stats", "/help", "/quit", NULL};
+
 /* --- lines --- */
 
 typedef struct reader {
   bool terminal;
+  editor *editor; /* NULL: none */
   char *line;
   size_t cap;
 } reader;
 
-typedef enum { LINE, LINE_END, LINE_INTERRUPTED } line_kind;
-
-/* A terminal gives whole lines. False: Ctrl-C, whenever it came. */
-static bool wait_for_line(void) {
-  struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-  while (!cli_interrupted() && poll(&in, 1, 100) == 0) {
-  }
-  return !cli_interrupted();
-}
-
 /* One line without its end, valid until the next. */
 static line_kind read_line(reader *r, const char *prompt, char **out) {
+  if (r->editor) return edit_line(r->editor, prompt, out);
   if (r->terminal) {
     fputs(prompt, stderr);
     fflush(stderr);
-    if (!wait_for_line()) return LINE_INTERRUPTED;
+    if (!edit_wait()) return LINE_INTERRUPTED;
   }
   errno = 0;
   ssize_t n = getline(&r->line, &r->cap, stdin);
@@ -145,7 +139,7 @@ static bool obey(talk *t, const char *line, tn_status *st) {
 
 /* At a terminal somebody reads what went wrong and goes on; of a pipe, the first line that fails is the end. */
 static int converse(talk *t) {
-  reader r = {.terminal = isatty(STDIN_FILENO)};
+  reader r = {.terminal = isatty(STDIN_FILENO), .editor = edit_open(words)};
   char *text = NULL;
   bool on = true;
   int rc = EXIT_DONE;
@@ -173,6 +167,7 @@ static int converse(talk *t) {
     if (!cli_streams_flush()) break;
   }
   if (r.terminal) fputc('\n', stderr);
+  edit_close(r.editor);
   free(r.line);
   return rc;
 }
