@@ -7,6 +7,7 @@
     mutate.py BUILD --only ID -v             one row, or several
     mutate.py BUILD --check                  every row applies, compiles and changes the object code; the kit is not run
     mutate.py BUILD --plain                  the subjects without a bug pass
+    mutate.py BUILD --so-far                 nothing is run: what earlier runs of this kit found, and of how many rows
     mutate.py BUILD --conform-args --thorough
 
 Of the measured set only totals are printed, but for --show-measured: who reads it for tuning replaces it. Exit status: 0
@@ -37,6 +38,7 @@ def parse_args():
     p.add_argument("--fresh", action="store_true", help="look at no earlier results and keep none")
     p.add_argument("--check", action="store_true")
     p.add_argument("--plain", action="store_true")
+    p.add_argument("--so-far", action="store_true")
     p.add_argument("--show-measured", action="store_true")
     p.add_argument("-v", "--verbose", action="store_true", help="rows that were found, too")
     p.add_argument("--conform-args", nargs=argparse.REMAINDER, default=[], help="the rest goes to tenon conform")
@@ -59,7 +61,7 @@ def outcome_of(row, which, result):
 
 
 def totals(which, table):
-    """Lines: found / planted per operator, and of the set. table: (row, outcome)."""
+    """Lines: found / planted per operator, and of what was run. table: (row, outcome)."""
     by = collections.defaultdict(collections.Counter)
     for row, outcome in table:
         by[row.operator][outcome] += 1
@@ -78,9 +80,10 @@ def totals(which, table):
 def run_plain(score, names):
     bad = 0
     for name in names:
-        outcome, case, took = score.subject(name)
-        print(f"{name}: {'passes' if outcome == SURVIVED else f'fails: {case}'}, {took:.1f} s", flush=True)
-        bad += outcome != SURVIVED
+        r = score.subject(name)
+        passes = r["outcome"] == SURVIVED
+        print(f"{name}: {'passes' if passes else 'fails: ' + str(r['case'])}, {r['seconds']:.1f} s", flush=True)
+        bad += not passes
     return bad
 
 
@@ -95,7 +98,11 @@ def run_set(a, score, which):
         elif not quiet and (bad or a.verbose or outcome not in (FOUND, "compiles")):
             print(f"{outcome:11} {row.id:28} {row.operator:12} {r['seconds']:6.1f} s  {r['case'] or row.says}", flush=True)
 
-    some = chosen(a, which)
+    some = sorted(chosen(a, which), key=rows.Row.key)  # mixed: where a run is stopped, what it reached is a sample
+    if a.so_far:
+        known = [r for r in some if score.known(r)]
+        print(f"{which}: {len(known)} of {len(some)} rows were run")
+        some = known
     results = score.all(some, a.jobs, tell, a.check)
     table = [(r, outcome_of(r, which, results[r.id])) for r in some]
     return [(r, o, results[r.id]) for r, o in table]
@@ -139,7 +146,7 @@ def main():
     check_texts(score.subjects)
     if a.plain:
         return min(1, run_plain(score, a.subject or score.subjects))
-    if not a.check and run_plain(score, a.subject or score.subjects):
+    if not a.check and not a.so_far and run_plain(score, a.subject or score.subjects):
         raise UsageError("a plugin without a bug fails: nothing can be said of those with one")
     report, bad = {}, 0
     for which in a.set or rows.SETS:

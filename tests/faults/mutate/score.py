@@ -15,13 +15,18 @@ from rows import RowError
 from subjects import Compiler
 
 LIMIT = 900  # seconds for one run of the kit
-# Asked first, since the kit prints its findings when all cases have ended. A mutant that passes them is given all cases.
-FIRST = [w for family in ("abi", "life", "honesty", "memory", "numbers") for w in ("--case", family + "/*")]
+# Asked first, since the kit prints its findings when all cases have ended. A mutant that passes them is given the others.
+FIRST = ("abi", "life", "honesty", "memory", "numbers")
 FOUND, SURVIVED, SAME, BROKEN, STALE, HUNG = "found", "survived", "same-object", "does-not-compile", "stale", "hung"
 
 
 class UsageError(Exception):
     pass
+
+
+def of_families(names):
+    """Arguments of `tenon conform` that choose these families of cases."""
+    return [w for name in names for w in ("--case", name + "/*")]
 
 
 class Pulse:
@@ -59,16 +64,32 @@ class Kit:
         """(outcome, the first case that failed or None, seconds). Again where the machine stood still."""
         for _ in range(5):
             before = self.pulse.stops
-            result = self._run(so, more + ([] if "--case" in self.args else FIRST))
-            if result[0] == SURVIVED:
-                rest = self._run(so, more)
-                result = (*rest[:2], result[2] + rest[2])
+            if "--case" in self.args:
+                result = self._run(so, more)
+            else:
+                result = self._run(so, more + of_families(FIRST))
+                rest = self._others(so, more) if result[0] == SURVIVED else []
+                if rest:
+                    last = self._run(so, more + of_families(rest))
+                    result = (*last[:2], result[2] + last[2])
             if result[0] == SURVIVED or self.pulse.stops == before:
                 break
         return result
 
+    def _command(self, so, more):
+        return [self.tenon, "conform", so, "--worker", self.worker, *more, *self.args]
+
+    def _others(self, so, more):
+        """The families of cases that are not asked first."""
+        command = self._command(so, [*more, "--list"])
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=LIMIT)
+        names = {m[1] for m in re.finditer(r"^([a-z0-9-]+)/\S", done.stdout, re.M)}
+        if not names.issuperset(FIRST[:1]):
+            raise UsageError(f"{' '.join(command)} names no cases: {done.stderr.strip()}")
+        return sorted(names.difference(FIRST))
+
     def _run(self, so, more):
-        command = [self.tenon, "conform", so, "--worker", self.worker, *more, *self.args]
+        command = self._command(so, more)
         start, first = time.monotonic(), None
         p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                              start_new_session=True, preexec_fn=lambda: os.nice(self.nice))
@@ -130,13 +151,34 @@ class Score:
                 json.dump(self.done, f, indent=0)
             os.replace(self.path + ".new", self.path)
 
+    def _key(self, s, text):
+        """Names a result: the kit with its arguments, the subject, its code."""
+        return hashlib.sha256(f"{self.kit_key} {s.name} {s.manifest} {text}".encode()).hexdigest()[:24]
+
     def subject(self, name):
-        """The unmutated plugin: it must pass."""
+        """{outcome, case, seconds} of the unmutated plugin, which must pass."""
         s, folder = self.subjects[name], os.path.join(self.work, "plain-" + name)
+        key = self._key(s, s.source)
+        if key in self.done:
+            return self.done[key]
         so, text = self.compiler.link(s, folder)
         if not so:
             raise UsageError(f"{name} cannot be linked:\n{text}")
-        return self.kit.run(so, s.conform)
+        return self._judge(key, so, s)
+
+    def _judge(self, key, so, s):
+        outcome, case, took = self.kit.run(so, s.conform)
+        result = {"outcome": outcome, "case": case, "seconds": round(took, 2)}
+        self._keep(key, result)
+        return result
+
+    def known(self, row):
+        """Whether an earlier run of this kit tried the row."""
+        s = self.subjects[row.subject]
+        try:
+            return self._key(s, row.apply(s.source)) in self.done
+        except RowError:
+            return False
 
     def one(self, row, compile_only=False):
         """{outcome, case, seconds} of a row."""
@@ -145,7 +187,7 @@ class Score:
             text = row.apply(s.source)
         except RowError as e:
             return {"outcome": STALE, "case": str(e), "seconds": 0}
-        key = hashlib.sha256(f"{self.kit_key} {s.name} {s.manifest} {text}".encode()).hexdigest()[:24]
+        key = self._key(s, text)
         if key in self.done and not compile_only:
             return self.done[key]
         folder = os.path.join(self.work, f"run-{key}")
