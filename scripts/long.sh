@@ -157,7 +157,7 @@ leg_fuzz() { # TARGET
     (
       cd "$dir"
       nice -n 19 "$work/fuzz/tests/fuzz/fuzz_$1" -fork=1 -ignore_crashes=1 -ignore_timeouts=1 -ignore_ooms=1 -rss_limit_mb=2048 \
-        -malloc_limit_mb=0 -timeout=120 -max_len=8192 -print_funcs=0 $([ ! -e "$dict" ] || echo "-dict=$dict") \
+        -malloc_limit_mb=0 -timeout=1200 -report_slow_units=1200 -max_len=8192 -print_funcs=0 $([ ! -e "$dict" ] || echo "-dict=$dict") \
         -max_total_time="$slice" -artifact_prefix=found/ corpus "$work/seeds/$1" "$root/tests/fuzz/corpus/$1" >>log 2>&1 || :
       # The second line: user and system time of what this shell ran.
       times >used.now # not in a pipe: that is a shell of its own
