@@ -10,6 +10,7 @@
 #   --list           the legs, and how far each is
 #   WORK=FOLDER      builds, corpora and state (default: build-long in the repository)
 #   SECONDS_EACH=N   processor time of a fuzz leg (default: 600), in slices of SLICE=60
+#   SHARDS=N         steps of a command of the leg oom (default: 64); COMMANDS='NAME ...': only these, without a row
 #   TENON_TEST_PYTHON    a Python with numpy, onnx, onnxruntime and tokenizers (default: .venv, as scripts/test.sh makes it)
 #   TENON_EXPORT_PYTHON  one with the exporters of tests/exports/README.md; the leg `exports` is left out without it
 #
@@ -172,15 +173,18 @@ leg_fuzz() { # TARGET
 leg_oom() {
   plain runtime/cli/tenon tests/oom/oom-inject.so tests/oom/oom-chat runtime/conform/tenon-conform
   nice ninja -C "$work/build" >"$work/build/build.log"
-  local name out=$work/oom.txt
-  [ "$(count oom command)" != 0 ] || : >"$out"
-  for name in $(python3 "$root/tests/oom/check_oom.py" "$work/build" --list); do
-    noted oom "command $name" && continue
-    nice python3 "$root/tests/oom/check_oom.py" "$work/build" --all --only "$name" >"$work/step.txt" || :
-    grep -E '^[0-9]+ failures' "$work/step.txt" >/dev/null || { cat "$work/step.txt"; return 1; }
-    cat "$work/step.txt" | tee -a "$out"
-    note oom "command $name"
+  local name k of=${SHARDS:-64} seed=1 out=$work/oom.txt
+  [ "$(count oom shard)" != 0 ] || : >"$out"
+  for name in ${COMMANDS:-$(python3 "$root/tests/oom/check_oom.py" "$work/build" --list)}; do
+    for ((k = 0; k < of; k++)); do
+      noted oom "shard $k/$of of $name" && continue
+      nice python3 "$root/tests/oom/check_oom.py" "$work/build" --seed "$seed" --shard "$k/$of" --only "$name" >"$work/step.txt" || :
+      grep -E '^[0-9]+ failures' "$work/step.txt" >/dev/null || { cat "$work/step.txt"; return 1; }
+      tee -a "$out" <"$work/step.txt"
+      note oom "shard $k/$of of $name"
+    done
   done
+  [ -z "${COMMANDS:-}" ] || { say "oom: ${COMMANDS} only, no row is written"; return 0; }
   local sums
   sums=$(awk '/^[0-9]+ failures, / {n += $1; m += $3} END {printf "%d failures, %d mistakes", n, m}' "$out")
   record oom "$(case $sums in *" 0 mistakes") echo equal ;; *) echo DIFFERENT ;; esac)" "$sums"

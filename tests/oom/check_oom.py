@@ -4,7 +4,7 @@
 
   check_oom.py BUILD [--points N | --all | --shard K/N] [--seed N] [--only NAME]... [--log FILE]
 
---shard K/N: the K-th (0 to N - 1) of N pieces of all points; the first also does what is no point. All N are --all.
+--shard K/N: the K-th (0 to N - 1) of N pieces of all points; the first also does what is no point. All N of a seed are --all.
 
 Right is: the output of the run without a failure, or exit code 5 and a message that speaks of memory. A crash, a hang,
 another exit code, other output, or a block that nobody frees is a mistake. README.md says how.
@@ -166,7 +166,7 @@ def run_points(rig, c, points, shard, seed, log, mistakes):
     rc, out, err, lines = rig.start(c, "count")
     end = read_points(lines)[-1]
     base = whole(c, rc, out, err)
-    stride = 1 if shard else max(1, -(-end["n"] // (points // c.slow))) if points else c.slow
+    stride = c.slow if shard or not points else max(1, -(-end["n"] // (points // c.slow)))
     extra = {"OOM_STRIDE": str(stride), "OOM_SEED": str(seed), "OOM_LIVE": end["live"], "OOM_COPY": "1" if c.write else "0"}
     if shard:
         first = [end["n"] * k // shard[1] for k in (shard[0], shard[0] + 1)]
