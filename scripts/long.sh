@@ -11,6 +11,7 @@
 #   WORK=FOLDER      builds, corpora and state (default: build-long in the repository)
 #   SECONDS_EACH=N   processor time of a fuzz leg (default: 600), in slices of SLICE=60
 #   SHARDS=N         steps of a command of the leg oom (default: 64); COMMANDS='NAME ...': only these, without a row
+#   SEEDS=N JOBS=N PATIENCE=X   of the leg conform-seeds (default: 100 2 8); fewer than 100 write no row
 #   TENON_TEST_PYTHON    a Python with numpy, onnx, onnxruntime and tokenizers (default: .venv, as scripts/test.sh makes it)
 #   TENON_EXPORT_PYTHON  one with the exporters of tests/exports/README.md; the leg `exports` is left out without it
 #
@@ -37,7 +38,7 @@ done)
 oom|each allocation, mapping and open of each command fails once (bundle: a tenth of them)|runtime include plugins tests/oom
 million|graphs of a million nodes load in 20 s of CPU and 4 GB, one step a family|runtime tests/cli/families.py tests/cli/test_scaling.py
 context-131072|a prompt of 131,072 positions against float64, memory against inspect's|runtime include tests/cli/long_context.py tests/cli/tiny_decoder.py
-conform-seeds|the vendor kit on 100 seeds: the plugins that run here, the example, what new-plugin writes|runtime include plugins examples/vendor-backend
+conform-seeds|the vendor kit on 100 seeds: the plugins but for OpenCL's, the example, what new-plugin writes, both foreign engines|runtime include plugins examples
 exports|each export of tests/exports made anew by its exporter, verified|runtime include tests/exports
 LIST
 }
@@ -191,23 +192,30 @@ leg_oom() {
 }
 
 leg_conform-seeds() {
-  local b=$work/build out=$work/conform-seeds.txt seed so level
+  local b=$work/build out=$work/conform-seeds.txt seeds=${SEEDS:-100} seed so name level
   plain
   "$root/tests/conform/vendor.sh" "$root" "$b/runtime/cli/tenon" "$work/vendor"
+  if ! noted conform-seeds engines; then
+    TENON_TEST_PYTHON=$python nice sh "$root/scripts/check-engines.sh" "$b" || [ $? = 77 ] || return 1
+    note conform-seeds engines
+  fi
   [ "$(count conform-seeds seed)" != 0 ] || : >"$out"
-  for seed in $(seq 1 "${SEEDS:-100}"); do
-    noted conform-seeds "seed $seed" && continue
-    for so in "$b"/plugins/*/*.so "$work"/vendor/*.so; do
-      case $so in *skeleton.so) level="--level abi" ;; *opencl*) continue ;; *) level= ;; esac
+  for ((seed = 1; seed <= seeds; seed++)); do
+    for so in "$b"/plugins/*/*.so "$work"/vendor/*.so "$b"/check-engines/*-backend/build/*.so; do
+      [ -e "$so" ] || continue
+      name=$(basename "$so" .so)
+      case $name in skeleton) level="--level abi" ;; acme) level="--level matmul" ;; opencl*) continue ;; *) level= ;; esac
+      noted conform-seeds "seed $seed of $name" && continue
       # shellcheck disable=SC2086
-      nice -n 19 "$b/runtime/cli/tenon" conform --seed "$seed" --jobs 2 --patience 8 $level "$so" >"$work/step.txt" 2>&1 || :
-      grep -E '^(FAIL|    again)' "$work/step.txt" >>"$work/conform-seeds-found.txt" || :
+      nice -n 19 "$b/runtime/cli/tenon" conform --seed "$seed" --jobs "${JOBS:-2}" --patience "${PATIENCE:-8}" $level "$so" >"$work/step.txt" 2>&1 || :
+      ! grep -q '^FAIL' "$work/step.txt" || { echo "$name, seed $seed"; cat "$work/step.txt"; } >>"$work/conform-seeds-found.txt"
       tail -1 "$work/step.txt" >>"$out"
+      note conform-seeds "seed $seed of $name"
     done
-    note conform-seeds "seed $seed"
   done
   local sums
   sums=$(awk '/ cases: / {for (i = 1; i < NF; i++) {if ($(i + 1) ~ /^passed/) p += $i; if ($(i + 1) ~ /^failed/) f += $i}; n++} END {printf "%d runs of the kit, %d cases passed, %d failed", n, p, f}' "$out")
+  [ "$seeds" = 100 ] || { say "conform-seeds: $seeds seeds: $sums; no row is written"; return 0; }
   record conform-seeds "$(case $sums in *" 0 failed") echo 'no finding' ;; *) echo FOUND ;; esac)" "$sums"
 }
 
