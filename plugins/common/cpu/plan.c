@@ -242,6 +242,9 @@ static const tni_clt_kernel *any_kernel(const tn_program *p, uint32_t op, int64_
   return tni_clt_select(p->device->backend->kernels, op, TNI_CLT_ANY, 0, p->device->set.features, M);
 }
 
+/* A GEMM that says so takes fewer rows than others: all of them over one pass. */
+static bool is_for_few(const tni_clt_kernel *gemm) { return gemm->min_m > 1 && gemm->min_m <= TNI_CLT_GEMV_ROWS; }
+
 static tn_status bind_packed(tn_plan *plan, const tn_dims *dims) {
   const tn_program *p = plan->program;
   const tni_clt_task *t = plan->task;
@@ -253,8 +256,9 @@ static tn_status bind_packed(tn_plan *plan, const tn_dims *dims) {
                        *gemv = kernel_of(p, TNI_CLT_GEMV, &t->geo, plan->M);
   plan->quant = (tni_clt_quant_fn)quant->fn;
   plan->gemv = (tni_clt_gemv_fn)gemv->fn;
-  plan->row_by_row = plan->M <= TNI_CLT_GEMV_ROWS && quant->layout == gemv->layout;
-  plan->gemm = (tni_clt_gemm_fn)kernel_of(p, TNI_CLT_GEMM, &t->geo, plan->M)->fn;
+  const tni_clt_kernel *gemm = kernel_of(p, TNI_CLT_GEMM, &t->geo, plan->M);
+  plan->gemm = (tni_clt_gemm_fn)gemm->fn;
+  plan->row_by_row = plan->M <= TNI_CLT_GEMV_ROWS && quant->layout == gemv->layout && !is_for_few(gemm);
   const tni_clt_kernel *two = plan->row_by_row ? NULL : kernel_of_two(p, &t->geo, plan->M);
   plan->gemm2 = two ? (tni_clt_gemm2_fn)two->fn : NULL;
   plan->chain = ((tni_clt_chain_fn)any_kernel(p, TNI_CLT_CHAIN, 0)->fn)();

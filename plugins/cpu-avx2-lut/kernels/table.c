@@ -22,6 +22,7 @@
 /* min_m: rows from which on AMX pays. */
 #define AVX512 (AVX2 | TNI_CPU_AVX512VNNI)
 #define AVXVNNI (AVX2 | TNI_CPU_AVXVNNI)
+#define MANY 5 /* rows from which on a panel pays */
 #define AMX(op, group, name)                                                                                  \
   TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_W4G, group, AVX512 | TNI_CPU_AMX, (group) == 32 ? 32 : 16, TNI_CLT_SLABS, \
               tni_x86_, name)
@@ -119,8 +120,12 @@ static const tni_clt_kernel avx2_rows[] = {
     VNNI(GEMV, 128, AVX2 | TNI_CPU_AVX512VNNI, 0, gemv_f32_q8g128_w4g128_1x16_avx512vnni),
     VNNI(GEMV, 32, AVX512 | TNI_CPU_PREFETCH, 0, gemv_f32_q8g32_w4g32_1x16_avx512vnni_prefetch),
     VNNI(GEMV, 128, AVX512 | TNI_CPU_PREFETCH, 0, gemv_f32_q8g128_w4g128_1x16_avx512vnni_prefetch),
-    VNNI(GEMM, 32, AVX2 | TNI_CPU_AVX512VNNI, 0, gemm_f32_q8g32_w4g32_12x16_avx512vnni),
-    VNNI(GEMM, 128, AVX2 | TNI_CPU_AVX512VNNI, 0, gemm_f32_q8g128_w4g128_12x16_avx512vnni),
+    VNNI(GEMM, 32, AVX512, 2, gemm_f32_q8g32_w4g32_4x16_avx512vnni),
+    VNNI(GEMM, 128, AVX512, 2, gemm_f32_q8g128_w4g128_4x16_avx512vnni),
+    VNNI(GEMM, 32, AVX512 | TNI_CPU_PREFETCH, 2, gemm_f32_q8g32_w4g32_4x16_avx512vnni_prefetch),
+    VNNI(GEMM, 128, AVX512 | TNI_CPU_PREFETCH, 2, gemm_f32_q8g128_w4g128_4x16_avx512vnni_prefetch),
+    VNNI(GEMM, 32, AVX512, MANY, gemm_f32_q8g32_w4g32_12x16_avx512vnni),
+    VNNI(GEMM, 128, AVX512, MANY, gemm_f32_q8g128_w4g128_12x16_avx512vnni),
     VNNI(GEMM2, 32, AVX512, 6, gemm2_f32_q8g32_w4g32_6x32_avx512vnni),
     VNNI(GEMM2, 128, AVX512, 12, gemm2_f32_q8g128_w4g128_12x32_avx512vnni),
     AMX(QUANT, 32, quant_q8g32k_f32_1x32_avx2),
@@ -147,6 +152,7 @@ static const tni_clt_kernel avx2_rows[] = {
 #undef DOTS
 #undef DOT
 #undef AMX
+#undef MANY
 #undef AVXVNNI
 #undef AVX512
 #undef AVERAGES
