@@ -51,7 +51,7 @@ json_t *tni_schema_keep(tni_schema *s, json_t *made);
 
 /* schema without $ref and allOf, borrowed; one of them alone may be `schema` itself. */
 json_t *tni_schema_flat(tni_schema *s, json_t *schema);
-/* Both, as one: a new reference, NULL where it fails (said). */
+/* a, and b that is a part of it (allOf, $ref, a choice), as one: a new reference, NULL where it fails (said). */
 json_t *tni_schema_merge(tni_schema *s, json_t *a, json_t *b);
 /* True: no value is of both. */
 bool tni_schema_apart(tni_schema *s, json_t *a, json_t *b, unsigned depth);

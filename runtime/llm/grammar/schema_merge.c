@@ -31,16 +31,23 @@ static json_t *child(json_t *at, const char *part, size_t n) {
   return json_is_array(at) && *key && !*end ? json_array_get(at, i) : NULL;
 }
 
-/* The schema in `at` that has this "$id" or "$anchor". */
+/* The schema in `at` that has this "$id" or "$anchor". An anchor is one of the schema with the next "$id" above it;
+ * values are no schemas. */
 static json_t *find_named(json_t *at, const char *key, const char *name, unsigned depth) {
   const char *k;
   json_t *v, *found = NULL;
   size_t i;
   if (depth > TNI_SCHEMA_DEPTH) return NULL;
   if (json_is_object(at)) {
+    const bool anchor = strcmp(key, "$anchor") == 0;
     const char *is = json_string_value(json_object_get(at, key));
+    if (depth && anchor && json_is_string(json_object_get(at, "$id"))) return NULL;
+    if (anchor && !is) is = json_string_value(json_object_get(at, "$dynamicAnchor"));
     if (is && strcmp(is, name) == 0) return at;
-    json_object_foreach(at, k, v) if (!found) found = find_named(v, key, name, depth + 1);
+    json_object_foreach(at, k, v) {
+      if (found || strcmp(k, "enum") == 0 || strcmp(k, "const") == 0) continue;
+      found = find_named(v, key, name, depth + 1);
+    }
   } else if (json_is_array(at)) {
     json_array_foreach(at, i, v) if (!found) found = find_named(v, key, name, depth + 1);
   }
@@ -81,7 +88,8 @@ static json_t *resolve(tni_schema *s, const json_t *ref) {
 static bool is_remark(const char *key) {
   static const char *const remarks[] = {"title",      "description", "$defs",     "definitions", "$schema",
                                         "$id",        "$anchor",     "$comment",  "default",     "examples",
-                                        "deprecated", "readOnly",    "writeOnly", "$vocabulary", "nullable"};
+                                        "deprecated", "readOnly",    "writeOnly", "$vocabulary", "nullable",
+                                        "$dynamicAnchor"};
   for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++)
     if (strcmp(key, remarks[i]) == 0) return true;
   return false;
@@ -205,12 +213,12 @@ static json_t *every_pair(tni_schema *s, const char *key, const json_t *a, const
 static json_t *both_keys(tni_schema *s, const char *key, json_t *a, json_t *b) {
   static const char *const larger[] = {"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"};
   static const char *const smaller[] = {"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"};
-  static const char *const schemas[] = {"items", "additionalItems", "propertyNames", "unevaluatedItems",
+  static const char *const schemas[] = {"additionalItems", "propertyNames", "unevaluatedItems",
                                         "unevaluatedProperties"};
   if (json_equal(a, b)) return json_incref(a);
   if (is_in(key, larger, 5)) return json_incref(json_number_value(a) >= json_number_value(b) ? a : b);
   if (is_in(key, smaller, 5)) return json_incref(json_number_value(a) <= json_number_value(b) ? a : b);
-  if (is_in(key, schemas, 5) && !json_is_array(a) && !json_is_array(b)) return both_of(a, b);
+  if (is_in(key, schemas, 4) && !json_is_array(a) && !json_is_array(b)) return both_of(a, b);
   if (strcmp(key, "pattern") == 0 || strcmp(key, "format") == 0) return both_lists(a, b);
   if (strcmp(key, "enum") == 0) return both_values(a, b);
   if (strcmp(key, "uniqueItems") == 0) return json_incref(json_is_true(a) ? a : b);
@@ -249,6 +257,34 @@ static bool merge_properties(tni_schema *s, json_t *out, json_t *a, json_t *b) {
   return true;
 }
 
+/* Item i of a schema; NULL: anything. */
+static json_t *item_at(json_t *prefix, json_t *rest, size_t i) {
+  return i < json_array_size(prefix) ? json_array_get(prefix, i) : rest;
+}
+
+/* `items` of one schema holds of items that the other names, so they are merged one by one. */
+static bool merge_items(tni_schema *s, json_t *out, json_t *a, json_t *b) {
+  json_t *pa = json_object_get(a, "prefixItems"), *pb = json_object_get(b, "prefixItems");
+  json_t *ra = json_object_get(a, "items"), *rb = json_object_get(b, "items");
+  const size_t na = json_array_size(pa), nb = json_array_size(pb), n = na > nb ? na : nb;
+  if (json_is_array(ra) || json_is_array(rb)) { /* before 2020-12 */
+    if ((ra || pa) && (rb || pb) && (pa || pb || !json_equal(ra, rb)))
+      return tni_schema_fail(s, TN_E_UNSUPPORTED, "items", "two that both hold of one value");
+  } else if (n) {
+    json_t *prefix = json_array();
+    for (size_t i = 0; i < n; i++) {
+      json_t *x = item_at(pa, ra, i), *y = item_at(pb, rb, i);
+      json_array_append_new(prefix, x && y ? both_of(x, y) : x ? json_incref(x) : y ? json_incref(y) : json_true());
+    }
+    json_object_set_new(out, "prefixItems", prefix);
+  } else if (pa || pb) {
+    json_object_set(out, "prefixItems", pa ? pa : pb);
+  }
+  if (ra || rb)
+    json_object_set_new(out, "items", ra && rb ? both_of(ra, rb) : json_incref(ra ? ra : rb));
+  return true;
+}
+
 static void merge_required(json_t *out, json_t *a, json_t *b) {
   json_t *ra = json_object_get(a, "required"), *rb = json_object_get(b, "required");
   if (!ra || !rb) {
@@ -265,19 +301,38 @@ static void merge_required(json_t *out, json_t *a, json_t *b) {
   json_object_set_new(out, "required", all);
 }
 
+/* `unevaluated` of a schema that is a part of another sees only what the part itself names: there it says what `rest`
+ * would, unless that is there. NULL: it failed. */
+static json_t *close_part(tni_schema *s, json_t *b, const char *unevaluated, const char *rest) {
+  json_t *v = json_object_get(b, unevaluated);
+  if (!v) return b;
+  if (json_object_get(b, "anyOf") || json_object_get(b, "oneOf") || json_is_array(json_object_get(b, "items"))) {
+    (void)tni_schema_fail(s, TN_E_UNSUPPORTED, unevaluated, "in a part of a schema, beside choices");
+    return NULL;
+  }
+  json_t *closed = tni_schema_keep(s, json_copy(b));
+  if (!closed) return NULL;
+  if (!json_object_get(b, rest)) json_object_set(closed, rest, v);
+  json_object_del(closed, unevaluated);
+  return closed;
+}
+
+/* b is a part of a, or of what a was made of. */
 json_t *tni_schema_merge(tni_schema *s, json_t *a, json_t *b) {
-  static const char *const apart[] = {"properties", "additionalProperties", "required"};
+  static const char *const apart[] = {"properties", "additionalProperties", "required", "prefixItems", "items"};
   json_t *v;
   const char *key;
   a = tni_schema_flat(s, a);
   b = a ? tni_schema_flat(s, b) : NULL;
+  b = b ? close_part(s, b, "unevaluatedProperties", "additionalProperties") : NULL;
+  b = b ? close_part(s, b, "unevaluatedItems", "items") : NULL;
   if (!b) return NULL;
   if (json_is_false(a) || json_is_false(b)) return json_false();
   json_t *out = json_object();
-  json_object_foreach(a, key, v) if (!is_in(key, apart, 3)) json_object_set(out, key, v);
+  json_object_foreach(a, key, v) if (!is_in(key, apart, 5)) json_object_set(out, key, v);
   json_object_foreach(b, key, v) {
     json_t *mine = json_object_get(a, key);
-    if (is_in(key, apart, 3)) continue;
+    if (is_in(key, apart, 5)) continue;
     json_t *both = !mine ? json_incref(v) : strcmp(key, "type") == 0 ? both_types(s, a, b) : both_keys(s, key, mine, v);
     if (!both || s->st != TN_OK) {
       json_decref(both);
@@ -287,7 +342,7 @@ json_t *tni_schema_merge(tni_schema *s, json_t *a, json_t *b) {
     json_object_set_new(out, key, both);
   }
   merge_required(out, a, b);
-  if (!merge_properties(s, out, a, b)) {
+  if (!merge_properties(s, out, a, b) || !merge_items(s, out, a, b)) {
     json_decref(out);
     return NULL;
   }

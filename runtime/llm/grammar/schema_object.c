@@ -190,10 +190,11 @@ static bool read_others(object *o, json_t *schema) {
     pattern = json_object_iter_key(only);
     value = json_object_iter_value(only);
   }
-  if (!value && json_object_size(json_object_get(schema, "properties"))) return true;
-  if (json_is_false(value)) return true;
-  if (json_object_get(schema, "propertyNames") && o->n)
+  json_t *names = json_object_get(schema, "propertyNames");
+  if (names && !json_is_true(names) && o->n)
     return tni_schema_fail(s, TN_E_UNSUPPORTED, "propertyNames", "beside properties");
+  if (!value && json_object_size(json_object_get(schema, "properties"))) return true;
+  if (json_is_false(value) || json_is_false(names)) return true;
   o->others = true;
   const size_t mark = tni_schema_down(s, patterns ? "patternProperties" : "additionalProperties");
   if (!tni_schema_rule(s, value ? value : json_true(), &o->value)) return false;
