@@ -69,6 +69,7 @@ typedef struct tn_batch_opts {
   uint32_t slots, flags; /* slots: 1 to TN_BATCH_MOST; flags: TN_BATCH_* */
   int64_t context;       /* positions of each; 0: tn_lm_context, which is the most */
   int64_t chunk;         /* most positions of a prompt that one step runs; 0: as many as a chat's step */
+  uint64_t prefix_bytes; /* most bytes of beginnings that are kept after their slot went to another text; 0: none are */
 } tn_batch_opts;
 enum {
   TN_BATCH_MOST = 64,
@@ -82,7 +83,7 @@ TN_API void tn_batch_destroy(tn_batch *b);
 /* Nonzero: texts share their steps. */
 TN_API int tn_batch_shares(const tn_batch *b);
 /* A text that begins with ids, n of them, in a free slot; *slot says which. Nothing runs yet. The slot is chosen, and
- * copied from others, so that as much as possible of ids need not run again. p: NULL is the model's defaults; it is
+ * copied from others or from what prefix_bytes keep, so that as much as possible of ids need not run again. p: NULL is the model's defaults; it is
  * copied with its stop strings, and what else it points to lives until the slot is given back. fn is called with user
  * for each token, in tn_batch_step; it must not call b. TN_E_LIMIT: no slot is free, or ids do not fit the context.
  * TN_E_INVALID: ids or params. */
@@ -98,6 +99,15 @@ TN_API TN_MUST_CHECK tn_status tn_batch_step(tn_batch *b, uint32_t *running, tn_
  * that did not run. TN_E_INVALID: nothing was started there. */
 TN_API TN_MUST_CHECK tn_status tn_batch_result(tn_batch *b, uint32_t slot, tn_gen_result *res, size_t *cached,
                                                tn_error *err);
+/* Beginnings of texts that did not run again, since the batch was made. */
+typedef struct tn_batch_prefixes {
+  tn_hdr h;
+  uint64_t from_slots, from_store;               /* texts whose beginning a slot had, or was kept outside of slots */
+  uint64_t tokens_from_slots, tokens_from_store; /* their tokens */
+  uint64_t bytes, dropped; /* of what is kept now, tn_batch_opts.prefix_bytes at most; pieces that made room for others */
+} tn_batch_prefixes;
+/* TN_E_INVALID: b or out is NULL, or out->h is not one of tn_batch_prefixes. */
+TN_API TN_MUST_CHECK tn_status tn_batch_prefix_counts(const tn_batch *b, tn_batch_prefixes *out, tn_error *err);
 /* Gives the slot back, whether its text has ended or not. What it holds may serve other texts. */
 TN_API void tn_batch_stop(tn_batch *b, uint32_t slot);
 /* From any thread: the running step, or the next one, returns TN_E_CANCELLED soon; texts may go on after it. */

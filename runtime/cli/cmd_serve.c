@@ -15,7 +15,7 @@ enum { MAX_MODELS = 64, MAX_KEYS = 256 };
 typedef struct serve_args {
   char *host, *key_file, *cors;
   char **embedding, **names;
-  int port, slots, queue, connections, predict, timeout, drain, max_body_mb;
+  int port, slots, queue, connections, predict, timeout, drain, max_body_mb, prefix_mb;
   serve_model models[MAX_MODELS];
   char *owned[MAX_MODELS]; /* names */
   size_t n;
@@ -101,6 +101,7 @@ static int serve(cli *c, const serve_args *a) {
                         .cors = a->cors,
                         .slots = (uint32_t)a->slots,
                         .waiting = (uint32_t)a->queue,
+                        .prefix_bytes = (uint64_t)a->prefix_mb << 20,
                         .connections = (uint32_t)a->connections,
                         .max_tokens = (uint32_t)a->predict,
                         .timeout_s = (uint32_t)a->timeout,
@@ -135,6 +136,7 @@ static int start(cli *c, int argc, const char **argv, serve_args *a) {
       {"embedding", 'e', OPT_LIST, &a->embedding, "MODEL", NULL, "a model for /v1/embeddings", NULL},
       {"slots", 'j', OPT_INT, &a->slots, "N", "1..64", "conversations of a model at a time, each with caches", NULL},
       {"queue", 0, OPT_INT, &a->queue, "N", "0..100000", "requests that wait for a slot; more are refused", NULL},
+      {"prefix-mb", 0, OPT_INT, &a->prefix_mb, "MB", "0..1048576", "most memory of a model's beginnings beyond its slots, MiB", NULL},
       {"predict", 'n', OPT_INT, &a->predict, "N", "0..", "tokens of an answer at most; 0: the context", NULL},
       {"api-key-file", 0, OPT_TEXT, &a->key_file, "FILE", NULL, "API keys, one a line; TENON_API_KEY is one too", "none"},
       {"allow-host", 0, OPT_LIST, &a->names, "NAME", NULL, "a name that requests may call this server by, on loopback", NULL},
@@ -161,6 +163,7 @@ int cmd_serve(int argc, const char **argv) {
   a->port = 8080;
   a->slots = 4;
   a->queue = 64;
+  a->prefix_mb = 256;
   a->connections = 256;
   a->timeout = 60;
   a->drain = 30;

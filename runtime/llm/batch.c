@@ -43,6 +43,8 @@ tn_status tn_batch_create(tn_lm *lm, const tn_batch_opts *o, tn_batch **out, tn_
   __atomic_fetch_add(&lm->holders, 1, __ATOMIC_ACQ_REL);
   b->n = mine.slots;
   b->context = mine.context;
+  b->chunk = mine.chunk;
+  b->prefix.limit = mine.prefix_bytes;
   atomic_init(&b->cancelled, false);
   b->slots = calloc(b->n, sizeof *b->slots);
   st = b->slots ? tni_batch_open(b, !(mine.flags & TN_BATCH_EXACT), err) : tni_fail_memory(err, "batch");
@@ -50,7 +52,6 @@ tn_status tn_batch_create(tn_lm *lm, const tn_batch_opts *o, tn_batch **out, tn_
     tn_batch_destroy(b);
     return st;
   }
-  if (mine.chunk && mine.chunk < b->chunk) b->chunk = mine.chunk;
   *out = b;
   return TN_OK;
 }
@@ -62,6 +63,7 @@ void tn_batch_destroy(tn_batch *b) {
     tn_chat_destroy(b->slots[i].c);
   }
   tni_batch_close(b);
+  tni_prefix_clear(&b->prefix);
   free(b->slots);
   tni_lm_release(b->lm);
   free(b);
@@ -78,12 +80,6 @@ void tn_batch_cancel(tn_batch *b) {
 
 /* --- texts ------------------------------------------------------------------------------------------------------- */
 
-static size_t common(const tn_chat *c, const int32_t *ids, size_t n) {
-  size_t same = 0;
-  while (same < c->fed && same + 1 < n && c->history[same] == ids[same]) same++;
-  return same;
-}
-
 /* The free slot to take, and *from: the slot whose first *same tokens it goes on after. What would be lost of the
  * slot's own tokens counts: one that agrees little keeps its own for others. */
 static uint32_t choose_slot(const tn_batch *b, const int32_t *ids, size_t n, uint32_t *from, size_t *same) {
@@ -93,7 +89,7 @@ static uint32_t choose_slot(const tn_batch *b, const int32_t *ids, size_t n, uin
   *same = 0;
   for (uint32_t i = 0; i < b->n; i++) {
     const tni_text *t = &b->slots[i];
-    const size_t k = common(t->c, ids, n);
+    const size_t k = tni_text_common(t, ids, n);
     if (k > *same) {
       *same = k;
       *from = i;
@@ -113,7 +109,8 @@ static uint32_t choose_slot(const tn_batch *b, const int32_t *ids, size_t n, uin
 static tn_status take_ids(tn_batch *b, uint32_t slot, uint32_t from, size_t same, const int32_t *ids, size_t n,
                           tn_error *err) {
   tni_text *t = &b->slots[slot];
-  t->cached = from == UINT32_MAX ? 0 : tni_batch_prefix(b, slot, from, same);
+  if (from != slot || same < t->c->fed) tni_batch_save(b, slot);
+  t->cached = tni_batch_take(b, slot, 0, from, same, ids, n);
   if (!t->cached) tni_batch_forget(b, slot);
   t->c->n = t->c->fed = 0;
   const tn_status st = tni_chat_append(t->c, ids, n, err);
@@ -159,6 +156,7 @@ tn_status tn_batch_start(tn_batch *b, const int32_t *ids, size_t n, const tn_gen
   tn_chat_destroy(trial);
   t->gen = gen;
   t->used = true;
+  t->begun = false;
   t->order = ++b->clock;
   t->st = TN_OK;
   t->begun_ns = tni_now_ns();
@@ -185,6 +183,12 @@ tn_status tn_batch_step(tn_batch *b, uint32_t *running, tn_error *err) {
   return TN_OK;
 }
 
+/* All but the head, to the caller's, which is of whatever version. */
+static void give(void *to, const void *of, size_t bytes, size_t room) {
+  memcpy((char *)to + sizeof(tn_hdr), (const char *)of + sizeof(tn_hdr),
+         (room < bytes ? room : bytes) - sizeof(tn_hdr));
+}
+
 tn_status tn_batch_result(tn_batch *b, uint32_t slot, tn_gen_result *res, size_t *cached, tn_error *err) {
   tni_error_begin(err);
   TNI_NOT_NULL(b);
@@ -198,9 +202,21 @@ tn_status tn_batch_result(tn_batch *b, uint32_t slot, tn_gen_result *res, size_t
   const int64_t now = t->first_ns ? t->first_ns : tni_now_ns();
   r.prefill_ns = now - t->begun_ns;
   r.decode_ns = t->first_ns ? t->last_ns - t->first_ns : 0;
-  const size_t room = res->h.size < sizeof r ? res->h.size : sizeof r; /* the caller's, of whatever version */
-  memcpy((char *)res + sizeof(tn_hdr), (char *)&r + sizeof(tn_hdr), room - sizeof(tn_hdr));
+  give(res, &r, sizeof r, res->h.size);
   if (cached) *cached = t->cached;
+  return TN_OK;
+}
+
+tn_status tn_batch_prefix_counts(const tn_batch *b, tn_batch_prefixes *out, tn_error *err) {
+  tni_error_begin(err);
+  TNI_NOT_NULL(b);
+  TNI_NOT_NULL(out);
+  const tn_status st = tni_sized(&out->h, sizeof out->h, "tn_batch_prefixes", err);
+  if (st != TN_OK) return st;
+  tn_batch_prefixes c = b->counts;
+  c.bytes = b->prefix.bytes;
+  c.dropped = b->prefix.dropped;
+  give(out, &c, sizeof c, out->h.size);
   return TN_OK;
 }
 

@@ -13,13 +13,17 @@
 #include <tenon/lm.h>
 
 #include "runtime/llm/lm.h"
+#include "runtime/llm/prefix.h"
+#include "runtime/session/session.h"
 
 typedef struct tni_text {
-  tn_chat *c;   /* its tokens; also of what a free slot holds */
-  tni_gen *gen; /* of a used slot */
-  bool used;
-  uint32_t row;   /* of the session, where steps are shared */
-  size_t cached;  /* tokens that it began with and did not run */
+  tn_chat *c;       /* its tokens; also of what a free slot holds */
+  tni_gen *gen;     /* of a used slot */
+  bool used, begun; /* begun: a step of its prompt ran */
+  bool restored;    /* cached tokens were not in a slot */
+  uint32_t row;     /* of the session, where steps are shared */
+  size_t cached;    /* tokens that it began with and did not run */
+  size_t mark;    /* 0, or where others began alike and nobody had what goes on there: what the slot has then is kept */
   uint64_t order; /* when it was started */
   uint64_t left;  /* when the slot was given back */
   tn_status st;   /* its own failure */
@@ -41,20 +45,31 @@ struct tn_batch {
   tn_tensor *in, logits;
   const tn_tensor **in_ptr;
   tn_tensor **out_ptr;
-  tni_chat_mem row; /* logits as floats, where they are others */
+  tni_chat_mem row;  /* logits as floats, where they are others */
+  tni_prefix prefix; /* what slots had before (batch_prefix.c) */
+  const tn_session *prefix_of;
+  tn_batch_prefixes counts;
 };
 
 /* Whether the text goes on. */
 bool tni_text_runs(const tni_text *t);
 /* Its next token; its own failure is its end. */
-void tni_text_token(tni_text *t, const float *logits, size_t vocab);
+void tni_text_token(tn_batch *b, tni_text *t, const float *logits, size_t vocab);
 
 /* shared: one session for all slots, where the model can. Makes the slots' chats, and b->chunk. */
 TN_MUST_CHECK tn_status tni_batch_open(tn_batch *b, bool shared, tn_error *err);
 void tni_batch_close(tn_batch *b);
-/* The slot's caches begin with the first n tokens of `from`'s (which may be itself): how many of them. 0: none. */
-size_t tni_batch_prefix(tn_batch *b, uint32_t slot, uint32_t from, size_t n);
+/* How many tokens of ids, less than n, the text's slot begins with. */
+size_t tni_text_common(const tni_text *t, const int32_t *ids, size_t n);
+/* The slot, which has the first `had` tokens of ids, gets more: the first `same` of slot `from` (which may be itself),
+ * or what is kept. How much it has then. */
+size_t tni_batch_take(tn_batch *b, uint32_t slot, size_t had, uint32_t from, size_t same, const int32_t *ids, size_t n);
+/* It has nothing any more. */
 void tni_batch_forget(tn_batch *b, uint32_t slot);
+/* What a slot has is kept beside the slots, as far as there is room. */
+void tni_batch_save(tn_batch *b, uint32_t slot);
+/* Before the first step of a slot's prompt: others may have come so far since it was started. */
+void tni_batch_begin(tn_batch *b, uint32_t slot);
 /* One step. */
 TN_MUST_CHECK tn_status tni_batch_run(tn_batch *b, tn_error *err);
 /* After a cancelled one. */

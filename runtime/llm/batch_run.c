@@ -29,12 +29,16 @@ static tn_status make_tensors(tn_batch *b, tn_error *err) {
 
 /* One session with a row for each slot, and one to spare. */
 static tn_status open_shared(tn_batch *b, tn_error *err) {
-  const tn_keep_opts o = {
-      .h = TN_API_HDR(tn_keep_opts), .batch = b->n + 1, .capacity = b->context, .flags = TN_KEEP_SLOTS};
+  const tn_keep_opts o = {.h = TN_API_HDR(tn_keep_opts),
+                          .batch = b->n + 1,
+                          .capacity = b->context,
+                          .flags = TN_KEEP_SLOTS,
+                          .max_step = b->chunk < b->context ? b->chunk : 0}; /* rings are as long as that asks for */
   tn_status st = tn_session_create(b->lm->model, &b->session, err);
   if (st == TN_OK) st = tn_session_keep(b->session, &o, err);
   if (st != TN_OK) return st;
-  b->chunk = tn_session_max_step(b->session);
+  const int64_t most = tn_session_max_step(b->session);
+  if (!b->chunk || most < b->chunk) b->chunk = most;
   b->spare = b->n;
   for (uint32_t i = 0; i < b->n; i++) {
     b->slots[i].row = i;
@@ -49,7 +53,8 @@ static tn_status open_alone(tn_batch *b, tn_error *err) {
     if (st != TN_OK) return st;
     b->slots[i].c->context = b->context;
   }
-  b->chunk = b->slots[0].c->kept ? b->slots[0].c->chunk : b->context;
+  const int64_t most = b->slots[0].c->kept ? b->slots[0].c->chunk : b->context;
+  if (!b->chunk || most < b->chunk) b->chunk = most;
   return TN_OK;
 }
 
@@ -67,37 +72,23 @@ void tni_batch_close(tn_batch *b) {
   free(b->row.v);
 }
 
-/* --- what slots hold --------------------------------------------------------------------------------------------- */
-
-size_t tni_batch_prefix(tn_batch *b, uint32_t slot, uint32_t from, size_t n) {
-  tni_text *to = &b->slots[slot], *of = &b->slots[from];
-  tn_status st;
-  if (b->session)
-    st = slot == from ? tn_session_slot_truncate(b->session, to->row, (int64_t)n, NULL)
-                      : tn_session_slot_copy(b->session, to->row, of->row, (int64_t)n, NULL);
-  else
-    st = !to->c->kept ? TN_E_UNSUPPORTED : tn_session_share(to->c->session, of->c->session, (int64_t)n, NULL);
-  return st == TN_OK ? n : 0;
-}
-
-void tni_batch_forget(tn_batch *b, uint32_t slot) {
-  tni_text *t = &b->slots[slot];
-  if (b->session)
-    (void)!tn_session_slot_truncate(b->session, t->row, 0, NULL);
-  else
-    tn_chat_reset(t->c);
-  t->c->n = t->c->fed = 0;
-}
-
 /* --- texts ------------------------------------------------------------------------------------------------------- */
 
 bool tni_text_runs(const tni_text *t) { return t->used && t->st == TN_OK && !tni_gen_result(t->gen)->reason; }
 
-void tni_text_token(tni_text *t, const float *logits, size_t vocab) {
+static void count_beginning(tn_batch *b, const tni_text *t) {
+  if (!t->cached) return;
+  *(t->restored ? &b->counts.from_store : &b->counts.from_slots) += 1;
+  *(t->restored ? &b->counts.tokens_from_store : &b->counts.tokens_from_slots) += t->cached;
+}
+
+void tni_text_token(tn_batch *b, tni_text *t, const float *logits, size_t vocab) {
   tni_long_error_init(&t->why);
   t->st = tni_gen_token(t->gen, logits, vocab, &t->why.error);
   t->last_ns = tni_now_ns();
-  if (!t->first_ns) t->first_ns = t->last_ns;
+  if (t->first_ns) return;
+  t->first_ns = t->last_ns;
+  count_beginning(b, t);
 }
 
 /* --- places ------------------------------------------------------------------------------------------------------ */
@@ -213,7 +204,7 @@ static tn_status take_tokens(tn_batch *b, uint32_t first, uint32_t count, size_t
     t->c->fed += n;
     const float *logits = wants ? logits_of(b, r, count, &vocab, err) : NULL;
     if (wants && !logits) return (tn_status)err->code;
-    if (wants) tni_text_token(t, logits, vocab);
+    if (wants) tni_text_token(b, t, logits, vocab);
   }
   return TN_OK;
 }
@@ -227,10 +218,12 @@ static tni_text *longest_waiting(const tn_batch *b) {
   return first;
 }
 
-static size_t piece_of(const tn_batch *b, const tn_chat *c, bool *ends) {
-  const size_t left = c->n - c->fed;
-  *ends = left <= (size_t)b->chunk;
-  return *ends ? left : (size_t)b->chunk;
+static size_t piece_of(const tn_batch *b, const tni_text *t, bool *ends) {
+  const tn_chat *c = t->c;
+  const size_t left = c->n - c->fed, first = t->mark > c->fed ? t->mark - c->fed : left;
+  const size_t piece = first < (size_t)b->chunk ? first : (size_t)b->chunk;
+  *ends = left == piece;
+  return piece;
 }
 
 static tn_status run_shared(tn_batch *b, tn_error *err) {
@@ -241,15 +234,18 @@ static tn_status run_shared(tn_batch *b, tn_error *err) {
   if (st == TN_OK && n) st = run_rows(b, 0, n, 1, true, err);
   if (st == TN_OK && n) st = take_tokens(b, 0, n, 1, true, err);
   if (st != TN_OK || !waits) return st;
-  const size_t piece = piece_of(b, waits->c, &ends);
+  if (!waits->begun) tni_batch_begin(b, (uint32_t)(waits - b->slots));
+  const size_t piece = piece_of(b, waits, &ends);
   st = run_rows(b, waits->row, 1, piece, ends, err);
-  return st == TN_OK ? take_tokens(b, waits->row, 1, piece, ends, err) : st;
+  if (st == TN_OK) st = take_tokens(b, waits->row, 1, piece, ends, err);
+  if (st == TN_OK && waits->mark && waits->mark == waits->c->fed) tni_batch_save(b, (uint32_t)(waits - b->slots));
+  return st;
 }
 
 /* --- each on its own --------------------------------------------------------------------------------------------- */
 
 /* n more of its tokens; all of them without caches. */
-static tn_status run_alone(tni_text *t, size_t n, bool wants, tn_error *err) {
+static tn_status run_alone(tn_batch *b, tni_text *t, size_t n, bool wants, tn_error *err) {
   tn_chat *c = t->c;
   const float *logits;
   size_t rows, vocab;
@@ -257,7 +253,7 @@ static tn_status run_alone(tni_text *t, size_t n, bool wants, tn_error *err) {
   c->n = c->fed + n;
   const tn_status st = tni_chat_step(c, true, &logits, &rows, &vocab, err);
   c->n = all;
-  if (st == TN_OK && wants) tni_text_token(t, logits, vocab);
+  if (st == TN_OK && wants) tni_text_token(b, t, logits, vocab);
   return st;
 }
 
@@ -266,10 +262,11 @@ static tn_status run_each(tn_batch *b, tn_error *err) {
   tn_status st = TN_OK;
   bool ends = false;
   for (uint32_t i = 0; st == TN_OK && i < b->n; i++)
-    if (decodes(&b->slots[i])) st = run_alone(&b->slots[i], 1, true, err);
+    if (decodes(&b->slots[i])) st = run_alone(b, &b->slots[i], 1, true, err);
   if (st != TN_OK || !waits) return st;
-  const size_t piece = piece_of(b, waits->c, &ends);
-  return run_alone(waits, piece, ends, err);
+  if (!waits->begun) tni_batch_begin(b, (uint32_t)(waits - b->slots));
+  const size_t piece = piece_of(b, waits, &ends);
+  return run_alone(b, waits, piece, ends, err);
 }
 
 tn_status tni_batch_run(tn_batch *b, tn_error *err) { return b->session ? run_shared(b, err) : run_each(b, err); }

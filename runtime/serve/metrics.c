@@ -2,6 +2,7 @@
  *
  * /health, /ready, and /metrics in Prometheus' text format (version 0.0.4).
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -75,6 +76,34 @@ static void put_models(FILE *f, const srv_server *s, const char *name, bool runn
   }
 }
 
+/* A line for each model that generates. */
+static void put_prefix(FILE *f, const srv_server *s, const char *name, size_t field, const char *more) {
+  for (size_t i = 0; i < s->o->n_models; i++) {
+    tn_batch_prefixes p;
+    uint64_t v;
+    if (!s->model[i].slots) continue;
+    slots_prefixes(s->model[i].slots, &p);
+    memcpy(&v, (const char *)&p + field, sizeof v);
+    fprintf(f, "tenon_%s{model=\"", name);
+    put_label(f, s->model[i].is->name);
+    fprintf(f, "\"%s} %llu\n", more, (unsigned long long)v);
+  }
+}
+
+static void put_prefixes(FILE *f, const srv_server *s) {
+  static const char in_slot[] = ",from=\"slot\"", in_store[] = ",from=\"store\"";
+  put_head(f, "prefix_hits_total", "counter", "Prompts whose beginning did not run again: a slot had it, or it was kept beyond slots.");
+  put_prefix(f, s, "prefix_hits_total", offsetof(tn_batch_prefixes, from_slots), in_slot);
+  put_prefix(f, s, "prefix_hits_total", offsetof(tn_batch_prefixes, from_store), in_store);
+  put_head(f, "prefix_tokens_total", "counter", "Tokens of these beginnings.");
+  put_prefix(f, s, "prefix_tokens_total", offsetof(tn_batch_prefixes, tokens_from_slots), in_slot);
+  put_prefix(f, s, "prefix_tokens_total", offsetof(tn_batch_prefixes, tokens_from_store), in_store);
+  put_head(f, "prefix_bytes", "gauge", "Memory of beginnings that are kept beyond slots.");
+  put_prefix(f, s, "prefix_bytes", offsetof(tn_batch_prefixes, bytes), "");
+  put_head(f, "prefix_dropped_total", "counter", "Pieces of beginnings that made room for others.");
+  put_prefix(f, s, "prefix_dropped_total", offsetof(tn_batch_prefixes, dropped), "");
+}
+
 static long long resident_bytes(void) {
   FILE *f = fopen("/proc/self/statm", "r");
   long long pages = 0;
@@ -99,6 +128,7 @@ void srv_show_metrics(srv_call *c) {
   put_models(f, s, "waiting", false);
   put_head(f, "running", "gauge", "Texts that have a slot.");
   put_models(f, s, "running", true);
+  put_prefixes(f, s);
   put_head(f, "device_losses_total", "counter", "Devices lost while in use; models went on elsewhere.");
   fprintf(f, "tenon_device_losses_total %u\n", tn_runtime_losses(s->o->rt, NULL));
   put_head(f, "resident_bytes", "gauge", "Memory of the process, mapped files included.");

@@ -29,6 +29,7 @@ typedef struct serve_opts {
   const char *cors;         /* an origin whose pages may ask, or "*"; NULL: none */
   uint32_t slots;           /* conversations of a model at a time */
   uint32_t waiting;         /* requests that wait for one, by model */
+  uint64_t prefix_bytes;    /* of beginnings that no slot has any more, by model */
   uint32_t connections;
   uint32_t max_tokens;      /* of an answer; 0: as far as the context goes */
   uint32_t timeout_s;       /* a connection on which nothing happens */

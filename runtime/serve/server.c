@@ -85,6 +85,7 @@ static tn_status start_models(srv_server *s, tn_error *err) {
   s->model = calloc(o->n_models, sizeof *s->model);
   s->turn = slots_turn_create();
   if (!s->model || !s->turn) return tni_fail_memory(err, "server");
+  const slots_opts opts = {.n = o->slots, .waiting = o->waiting, .prefix_bytes = o->prefix_bytes};
   tn_status st = TN_OK;
   for (size_t i = 0; i < o->n_models && st == TN_OK; i++) {
     srv_model *m = &s->model[i];
@@ -93,7 +94,7 @@ static tn_status start_models(srv_server *s, tn_error *err) {
     pthread_mutex_init(&m->embedding, NULL);
     pthread_mutex_init(&m->forming, NULL);
     m->placement = srv_placement(m->is->lm ? tn_lm_model(m->is->lm) : tn_embedder_model(m->is->embedder));
-    if (m->is->lm) st = slots_create(m->is->lm, s->turn, o->slots, o->waiting, &m->slots, err);
+    if (m->is->lm) st = slots_create(m->is->lm, s->turn, &opts, &m->slots, err);
   }
   return st;
 }

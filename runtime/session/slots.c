@@ -66,8 +66,7 @@ tn_status tni_slots_make(tn_session *s, tn_error *err) {
 
 static bool is_state(const tn_session *s, uint32_t i) { return s->model->roles.kinds[i] == TNI_IN_STATE; }
 
-/* Bytes of one slot of a state of fixed size. */
-static uint64_t state_bytes(const tn_session *s, uint32_t i) { return s->keep->fed[i].room / s->keep->slots->n; }
+uint64_t tni_slots_state_bytes(const tn_session *s, uint32_t i) { return s->keep->fed[i].room / s->keep->slots->n; }
 
 static void aim_context(const tni_keep *k, tni_fed *f, uint32_t first, int64_t n, int64_t total) {
   f->t.dims[0] = k->batch;
@@ -85,8 +84,8 @@ void tni_slots_aim(tn_session *s, uint32_t first, uint32_t count, int64_t n, int
     if (s->model->roles.kinds[i] == TNI_IN_CONTEXT) aim_context(k, f, first, n, total);
     if (!is_state(s, i)) continue;
     f->t.dims[0] = count;
-    f->t.bytes = count * state_bytes(s, i);
-    f->t.data = (char *)f->data + first * state_bytes(s, i);
+    f->t.bytes = count * tni_slots_state_bytes(s, i);
+    f->t.data = (char *)f->data + first * tni_slots_state_bytes(s, i);
   }
   s->n_row_pos = count;
   memcpy(s->row_pos, k->slots->length + first, count * sizeof *s->row_pos);
@@ -96,7 +95,7 @@ void tni_slots_aim(tn_session *s, uint32_t first, uint32_t count, int64_t n, int
 
 /* --- verbs ------------------------------------------------------------------------------------------------------- */
 
-static int64_t *held_of(const tn_session *s, uint32_t slot) {
+int64_t *tni_slots_held(const tn_session *s, uint32_t slot) {
   return s->keep->slots->held + (size_t)slot * s->model->graph->n_states;
 }
 
@@ -118,14 +117,15 @@ static tn_status can_be_at(tn_session *s, uint32_t slot, int64_t n, tn_error *er
         "slot %u cannot go back from position %lld to %lld: a state holds all positions at once; go back to 0 "
         "and run the tokens again",
         slot, (long long)s->keep->slots->length[slot], (long long)n);
-  for (uint32_t k = 0; k < s->model->graph->n_states; k++) s->states[k].held = held_of(s, slot)[k];
+  for (uint32_t k = 0; k < s->model->graph->n_states; k++) s->states[k].held = tni_slots_held(s, slot)[k];
   return tni_states_hold(s, n, err);
 }
 
-static void clear_states(tn_session *s, uint32_t slot) {
+void tni_slots_clear(tn_session *s, uint32_t slot) {
   for (uint32_t i = 0; i < s->model->n_inputs; i++)
-    if (is_state(s, i)) memset((char *)s->keep->fed[i].data + slot * state_bytes(s, i), 0, state_bytes(s, i));
-  memset(held_of(s, slot), 0, s->model->graph->n_states * sizeof(int64_t));
+    if (is_state(s, i))
+      memset((char *)s->keep->fed[i].data + slot * tni_slots_state_bytes(s, i), 0, tni_slots_state_bytes(s, i));
+  memset(tni_slots_held(s, slot), 0, s->model->graph->n_states * sizeof(int64_t));
 }
 
 int64_t tn_session_slot_length(const tn_session *s, uint32_t slot) {
@@ -142,7 +142,7 @@ tn_status tn_session_slot_truncate(tn_session *s, uint32_t slot, int64_t n, tn_e
   tn_status st = check_slot(s, slot, n, err);
   if (st == TN_OK) st = can_be_at(s, slot, n, err);
   if (st != TN_OK) return st;
-  if (n == 0) clear_states(s, slot);
+  if (n == 0) tni_slots_clear(s, slot);
   s->keep->slots->length[slot] = n;
   return TN_OK;
 }
@@ -174,20 +174,20 @@ tn_status tn_session_slot_copy(tn_session *s, uint32_t to, uint32_t from, int64_
   if (st == TN_OK && to == from) st = tni_fail(err, TN_E_INVALID, s->model->path, "slot %u to itself", to);
   if (st == TN_OK) st = can_be_at(s, from, n, err);
   if (st != TN_OK) return st;
-  clear_states(s, to);
+  tni_slots_clear(s, to);
   s->keep->slots->length[to] = n;
   if (n == 0) return TN_OK;
   for (uint32_t k = 0; k < s->model->graph->n_states; k++) {
     const tni_sstate *c = &s->states[k];
-    const int64_t ring = c->rows.ring ? n - c->rows.ring : 0, has = held_of(s, from)[k];
+    const int64_t ring = c->rows.ring ? n - c->rows.ring : 0, has = tni_slots_held(s, from)[k];
     const int64_t first = ring > has ? ring : has;
     copy_positions(c, to, from, first, n);
-    held_of(s, to)[k] = first;
+    tni_slots_held(s, to)[k] = first;
   }
   for (uint32_t i = 0; i < s->model->n_inputs; i++)
     if (is_state(s, i))
-      memcpy((char *)s->keep->fed[i].data + to * state_bytes(s, i),
-             (char *)s->keep->fed[i].data + from * state_bytes(s, i), state_bytes(s, i));
+      memcpy((char *)s->keep->fed[i].data + to * tni_slots_state_bytes(s, i),
+             (char *)s->keep->fed[i].data + from * tni_slots_state_bytes(s, i), tni_slots_state_bytes(s, i));
   return TN_OK;
 }
 
@@ -195,7 +195,7 @@ void tni_slots_wrote(tn_session *s, int64_t n) {
   const tni_sequences *t = s->keep->slots;
   for (int64_t b = 0; b < s->keep->batch; b++)
     for (uint32_t k = 0; k < s->model->graph->n_states; k++) {
-      int64_t *held = &held_of(s, t->first + (uint32_t)b)[k];
+      int64_t *held = &tni_slots_held(s, t->first + (uint32_t)b)[k];
       const int64_t ring = s->states[k].rows.ring, from = t->length[t->first + b] + n - ring;
       if (ring && from > *held) *held = from;
     }

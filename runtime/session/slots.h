@@ -27,6 +27,12 @@ TN_MUST_CHECK tn_status tni_slots_make(tn_session *s, tn_error *err);
 void tni_slots_aim(tn_session *s, uint32_t first, uint32_t count, int64_t n, int64_t total);
 /* n positions more are about to be written in the slots aimed at: rings forget what lay there. */
 void tni_slots_wrote(tn_session *s, int64_t n);
+/* [n_states] of a slot: first position that its rings still have. */
+int64_t *tni_slots_held(const tn_session *s, uint32_t slot);
+/* Bytes of one slot of input i, a state of fixed size. */
+uint64_t tni_slots_state_bytes(const tn_session *s, uint32_t i);
+/* A slot's states of fixed size are zero, and its rings have nothing. */
+void tni_slots_clear(tn_session *s, uint32_t slot);
 /* What slots of from have goes on in to, which keeps as many; both of one model, or placed again for the other. */
 TN_MUST_CHECK tn_status tni_slots_move(tn_session *to, tn_session *from, tn_error *err);
 

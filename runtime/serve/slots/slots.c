@@ -24,6 +24,7 @@ struct slots {
   slots_job *first, **last;
   slots_job *starting; /* neither waits nor has a slot yet */
   uint32_t lost;       /* steps in a row that a device took along */
+  tn_batch_prefixes prefixes;
   bool started, ends;
 };
 
@@ -102,6 +103,14 @@ static void end_jobs(slots *s, tn_status step, const tn_error *why) {
   }
 }
 
+static void note_prefixes(slots *s) {
+  tn_batch_prefixes p = {.h = TN_API_HDR(tn_batch_prefixes)};
+  if (tn_batch_prefix_counts(s->batch, &p, NULL) != TN_OK) return;
+  pthread_mutex_lock(&s->lock);
+  s->prefixes = p;
+  pthread_mutex_unlock(&s->lock);
+}
+
 static void step(slots *s) {
   tn_long_error err;
   uint32_t running = 0;
@@ -113,6 +122,7 @@ static void step(slots *s) {
   s->lost = st == TN_E_DEVICE_LOST ? s->lost + 1 : 0;
   /* What texts had on a lost device is run again, once; a cancel is slots_cancel_all's, which marks whom it means. */
   if (st == TN_E_CANCELLED || s->lost == 1) st = TN_OK;
+  note_prefixes(s);
   end_jobs(s, st, &err.error);
   slots_turn_give(s->turn);
 }
@@ -133,11 +143,15 @@ static void *engine(void *arg) {
 
 /* --- the door ----------------------------------------------------------------------------------------------------- */
 
-tn_status slots_create(tn_lm *lm, slots_turn *turn, uint32_t n, uint32_t waiting, slots **out, tn_error *err) {
-  const tn_batch_opts o = {.h = TN_API_HDR(tn_batch_opts), .slots = n, .chunk = CHUNK};
+tn_status slots_create(tn_lm *lm, slots_turn *turn, const slots_opts *opts, slots **out, tn_error *err) {
+  const tn_batch_opts o = {.h = TN_API_HDR(tn_batch_opts), .slots = opts->n, .chunk = CHUNK, .prefix_bytes = opts->prefix_bytes};
   slots *s = calloc(1, sizeof *s);
   if (!s) return tni_fail_memory(err, "slots");
-  *s = (slots){.turn = turn, .n = n, .most_waiting = waiting, .job = calloc(n, sizeof(slots_job *))};
+  *s = (slots){.turn = turn,
+               .n = opts->n,
+               .most_waiting = opts->waiting,
+               .job = calloc(opts->n, sizeof(slots_job *)),
+               .prefixes = {.h = TN_API_HDR(tn_batch_prefixes)}};
   s->last = &s->first;
   pthread_mutex_init(&s->lock, NULL);
   pthread_cond_init(&s->wake, NULL);
@@ -232,5 +246,11 @@ void slots_count(slots *s, uint32_t *waiting, uint32_t *running) {
   pthread_mutex_lock(&s->lock);
   *waiting = s->waiting;
   *running = s->running;
+  pthread_mutex_unlock(&s->lock);
+}
+
+void slots_prefixes(slots *s, tn_batch_prefixes *out) {
+  pthread_mutex_lock(&s->lock);
+  *out = s->prefixes;
   pthread_mutex_unlock(&s->lock);
 }

@@ -41,8 +41,13 @@ typedef struct slots_job {
   atomic_bool cancelled;
 } slots_job;
 
-/* n texts of lm, which outlives them, at a time. waiting: jobs that wait for a slot at most. Statuses of tn_batch_create. */
-TN_MUST_CHECK tn_status slots_create(tn_lm *lm, slots_turn *turn, uint32_t n, uint32_t waiting, slots **out, tn_error *err);
+typedef struct slots_opts {
+  uint32_t n;            /* texts at a time */
+  uint32_t waiting;      /* jobs that wait for a slot at most */
+  uint64_t prefix_bytes; /* as of tn_batch_opts */
+} slots_opts;
+/* Texts of lm, which outlives them. Statuses of tn_batch_create. */
+TN_MUST_CHECK tn_status slots_create(tn_lm *lm, slots_turn *turn, const slots_opts *o, slots **out, tn_error *err);
 /* Every job is done. */
 void slots_destroy(slots *s);
 /* False: too many wait; nothing happened. */
@@ -54,5 +59,7 @@ void slots_cancel(slots *s, slots_job *job);
 void slots_cancel_all(slots *s);
 /* Jobs that wait, and that have a slot. */
 void slots_count(slots *s, uint32_t *waiting, uint32_t *running);
+/* Beginnings that did not run again, as after the last step. */
+void slots_prefixes(slots *s, tn_batch_prefixes *out);
 
 #endif
