@@ -9,6 +9,7 @@
 #
 #   --list           the legs, and how far each is
 #   WORK=FOLDER      builds, corpora and state (default: build-long in the repository)
+#   SERVE_SECONDS=N  how long clients ask (default: 600)
 #   SECONDS_EACH=N   processor time of a fuzz leg (default: 600), in slices of SLICE=60
 #   SHARDS=N         steps of a command of the leg oom (default: 64); COMMANDS='NAME ...': only these, without a row
 #   SEEDS=N JOBS=N PATIENCE=X   of the leg conform-seeds (default: 100 2 8); fewer than 100 write no row
@@ -39,6 +40,7 @@ oom|each allocation, mapping and open of each command fails once (bundle: a tent
 million|graphs of a million nodes load in 20 s of CPU and 4 GB, one step a family|runtime tests/cli/families.py tests/cli/test_scaling.py
 context-131072|a prompt of 131,072 positions against float64, memory against inspect's|runtime include tests/cli/long_context.py tests/cli/tiny_decoder.py
 conform-seeds|the vendor kit on 100 seeds: the plugins but for OpenCL's, the example, what new-plugin writes, both foreign engines|runtime include plugins examples
+serve-clients|4 and 16 clients of tenon serve for ten minutes each, some of which hang up|runtime include tests/serve
 exports|each export of tests/exports made anew by its exporter, verified|runtime include tests/exports
 LIST
 }
@@ -237,6 +239,20 @@ leg_context-131072() {
   plain runtime/cli/tenon
   nice "$python" "$root/tests/cli/long_context.py" "$work/build/runtime/cli/tenon" "$root/configs" 131072 >"$work/step.txt" || { cat "$work/step.txt"; record context-131072 DIFFERENT "$(tail -1 "$work/step.txt")"; return; }
   record context-131072 equal "$(tail -1 "$work/step.txt")"
+}
+
+leg_serve-clients() {
+  plain runtime/cli/tenon
+  local n out=$work/serve-clients.txt b=$work/build
+  [ "$(count serve-clients clients)" != 0 ] || : >"$out"
+  for n in 4 16; do
+    noted serve-clients "clients $n" && continue
+    TENON="$b/runtime/cli/tenon" TENON_BUILD="$b" TENON_TEST_SOURCE="$root" TENON_TEST_DATA="$b" TENON_SERVE_SECONDS="${SERVE_SECONDS:-600}" \
+      nice "$python" "$root/tests/serve/test_clients.py" "Clients.test_$n" >"$work/step.txt" 2>&1 || echo "$n clients: FAILED" >>"$work/step.txt"
+    grep -E "^$n clients" "$work/step.txt" | tee -a "$out" || { cat "$work/step.txt"; return 1; }
+    note serve-clients "clients $n"
+  done
+  record serve-clients "$(grep -q FAILED "$out" && echo DIFFERENT || echo equal)" "$(paste -sd';' "$out" | sed 's/;/; /g')"
 }
 
 leg_exports() {

@@ -11,7 +11,7 @@ import statistics
 import threading
 import time
 
-from server import Serving, main
+from server import Serving, has_asan, main
 
 SECONDS = float(os.environ.get("TENON_SERVE_SECONDS", "3"))
 PROMPTS = ["In the beginning", "And God said", "The words of the Preacher", "Once upon a time there was", "Alice was beginning to get",
@@ -56,19 +56,28 @@ class Clients(Serving):
 
     def crowd(self, n):
         want, first, wrong = self.solo(), [], []
+        before, half = self.server.metric("resident_bytes"), []
         end = time.time() + SECONDS
+        watch = threading.Timer(SECONDS / 2, lambda: half.append(self.server.metric("resident_bytes")))
+        watch.start()
         threads = [threading.Thread(target=self.client, args=(i, want, end, first, wrong)) for i in range(n)]
         for t in threads:
             t.start()
         for t in threads:
             t.join()
+        watch.join()
         self.assertEqual(wrong, [])
         self.assertGreater(len(first), 1)
         self.server.until(lambda: self.server.metric('running{model="demo"}') == 0 and self.server.metric('waiting{model="demo"}') == 0)
         self.assertEqual(self.server.metric('requests_total{result="failed"}'), 0)
+        # Nothing grows without end: what threads and beginnings take is there by the middle. A sanitizer keeps what was freed.
+        after = self.server.metric("resident_bytes")
+        if SECONDS >= 60 and not has_asan():
+            self.assertLess(after - half[0], 32 << 20)
         q = statistics.quantiles(first, n=100)
         print(f"{n} clients, {SECONDS:g} s: {len(first)} answers, first token p50 {q[49] * 1e3:.0f} ms, p99 {q[98] * 1e3:.0f} ms, "
-              f"{self.server.metric('disconnects_total'):.0f} hung up, {self.server.metric('resident_bytes') / 1e6:.0f} MB")
+              f"{self.server.metric('disconnects_total'):.0f} hung up, {before / 1e6:.0f} MB before, {half[0] / 1e6:.0f} MB in the middle, "
+              f"{after / 1e6:.0f} MB after", flush=True)
 
     def test_4(self):
         self.crowd(4)
