@@ -30,18 +30,21 @@ def blocks_of(folder, block, per_matrix=250, seed=0):
 
 
 def window(bits, window_bits, vec):
-    """[codes, vec]: entries that a code of vec weights reads. A weight's upper bits are its neighbour's top ones."""
+    """[codes, vec]: entries that a code of vec weights reads. An entry's upper bits are the neighbour's top ones."""
     codes, mask, more = np.arange(2 ** (bits * vec)), 2**bits - 1, window_bits - bits
     own = [codes >> (bits * j) & mask for j in range(vec)]
     return np.stack([own[j] | own[(j + 1) % vec] >> (bits - more) << bits for j in range(vec)], 1)
 
 
 def train(x, index, entries, bits, turns=40):
-    """Entries that leave least squared error of x [n, vec], and that error over the sum of squares."""
+    """Entries that leave least squared error of x [n, vec], and that error over the sum of squares. The bits that a
+    neighbour reads begin as the lowest of a weight's place among its levels: one step up or down turns them."""
     order = np.sort(x.reshape(-1))
     start = order[((np.arange(entries) + 0.5) / entries * len(order)).astype(int)]
     own, others = 2**bits, entries // 2**bits
-    table = start.reshape(own, others).T.reshape(-1).copy()
+    code, more = np.arange(own), others.bit_length() - 1
+    place = (code % (own // others) if own > others else 0) << more | code >> (own.bit_length() - 1 - more)
+    table = start.reshape(own, others)[place].T.reshape(-1).copy()
     for _ in range(turns):
         best = np.empty(len(x), np.int64)
         error = 0.0

@@ -300,15 +300,15 @@ static tn_status unpack_lev(const tn_blob *b, const int64_t box[4], float *dst) 
   return TN_OK;
 }
 
-#define FORMAT(label, bits_, all_in, err, num)                                                                 \
+#define FORMAT(label, version_, bits_, all_in, err, num)                                                       \
   {                                                                                                            \
-    .h = TN_HDR(tn_format), .name = label, .version = 1, .bits = bits_, .flags = TN_FMT_READS_QUANT,           \
+    .h = TN_HDR(tn_format), .name = label, .version = version_, .bits = bits_, .flags = TN_FMT_READS_QUANT,    \
     .bits_per_weight = all_in, .w_err = err, .x_err = 0.5f / 127.0f + 1e-6f, .numerics = num, .size = size_of, \
     .begin = begin_lev, .rows = pack_lev_rows, .end = end_lev, .unpack = unpack_lev, .grid = grid_of_lev,      \
   }
 /* Bits per weight at K 4096; errors relative to the largest of all rows: of a step above a block's own scale, and of
  * what a start clips. */
 const tn_format tni_lev_formats[TNI_LEV_KINDS] = {
-    FORMAT("lev4", 4, 4.134f, 0.3f, &numerics_32), FORMAT("lev4s", 4, 4.256f, 0.3f, &numerics_16),
-    FORMAT("lev3", 3, 3.134f, 0.6f, &numerics_32), FORMAT("lev2", 2, 2.134f, 1.0f, &numerics_32)};
+    FORMAT("lev4", 1, 4, 4.134f, 0.3f, &numerics_32), FORMAT("lev4s", 1, 4, 4.256f, 0.3f, &numerics_16),
+    FORMAT("lev3", 2, 3, 3.134f, 0.6f, &numerics_32), FORMAT("lev2", 1, 2, 2.134f, 1.0f, &numerics_32)};
 #undef FORMAT

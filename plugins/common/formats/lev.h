@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weight formats of levels from a table, no params, version 1.
+ * Weight formats of levels from a table, no params. Version 1; lev3 is at 2.
  *
  *   name    bits per weight  a weight's level is picked by                     scales
  *   lev4    4.125            its 4 bits                                        a block of 32
