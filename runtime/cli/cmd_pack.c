@@ -70,13 +70,14 @@ static void params_text(json_t *list, char *buf, size_t n) {
   }
 }
 
-/* "float32", or "4 bits:32 codes": bits, group and zero points of a grid. */
+/* "float32", or "4 bits:32 codes": bits, group and zero points of a grid; "levels" where it has none. */
 static void source_text(json_t *source, char *buf, size_t n) {
+  const char *zeros = pack_str(source, "zeros");
   if (*pack_str(source, "dtype"))
     snprintf(buf, n, "%s", pack_str(source, "dtype"));
   else
     snprintf(buf, n, "%lld bits:%lld %s", (long long)pack_number(source, "bits"),
-             (long long)pack_number(source, "group"), pack_str(source, "zeros"));
+             (long long)pack_number(source, "group"), strcmp(zeros, "none") == 0 ? "levels" : zeros);
 }
 
 static void add_row(cli_table *t, json_t *v, json_t *j) {
@@ -137,7 +138,8 @@ static void print_devices(json_t *j, cli_format f) {
   }
   cli_table_print(&t, f);
   cli_table_finish(&t);
-  json_array_foreach(json_object_get(j, "devices"), i, d) if (pack_number(d, "compiled") || pack_number(d, "not_compiled"))
+  json_array_foreach(json_object_get(j, "devices"), i,
+                     d) if (pack_number(d, "compiled") || pack_number(d, "not_compiled"))
       cli_note("%s: %.0f tasks compiled ahead of time in %.2f s; %.0f have dims that only a run knows",
                pack_str(d, "device"), pack_number(d, "compiled"), pack_number(d, "compile_seconds"),
                pack_number(d, "not_compiled"));

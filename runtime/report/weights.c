@@ -16,8 +16,8 @@ json_t *tni_weight_source_json(const tn_weight *w, uint32_t widened) {
   const uint32_t kind = q->zero_kind < sizeof zeros / sizeof *zeros ? q->zero_kind : 0;
   const uint32_t vec = TN_HAS(q, tn_quant, vec) && q->vec > 1 ? q->vec : 1; /* weights that one code gives */
   json_t *bits = q->bits % vec ? json_real((double)q->bits / vec) : json_integer(q->bits / vec);
-  return json_pack("{s:o, s:I, s:s, s:s}", "bits", bits, "group", (json_int_t)q->group, "zeros", zeros[kind],
-                   "scales", tni_dtype_name(q->scale_dtype));
+  return json_pack("{s:o, s:I, s:s, s:s}", "bits", bits, "group", (json_int_t)q->group, "zeros",
+                   q->scheme == TN_QUANT_LEVELS ? "none" : zeros[kind], "scales", tni_dtype_name(q->scale_dtype));
 }
 
 const char *tni_weight_scales_name(const tn_format *f, const int64_t *params, uint32_t n) {

@@ -206,7 +206,8 @@ class Grids(OfPlugin):
                 self.ok("quantize", made, "-o", self.tmp / name, "--round", "--weights", name, "--profile", PROFILE)
                 path = self.tmp / name / "model.onnx"
                 t = self.json("pack", path, "--report", "--profile", PROFILE)["tensors"]
-                self.assertEqual([(i["format"], i["rms"], i["max_of_group"]) for i in t], [(name, 0, 0)])
+                self.assertEqual([(i["format"], i["rms"], i["max_of_group"], i["source"]["zeros"]) for i in t],
+                                 [(name, 0, 0, "none")])
                 self.ok("infer", path, "--in", f"x={self.tmp / 'x.npy'}", "--out", self.tmp / name, "--profile", "host")
                 y = np.load(next((self.tmp / name).glob("*.npy")))
                 self.assertTrue((y == self.levels_of(path)).all())

@@ -32,7 +32,8 @@ static int split(const char *name, char *kind) {
   int layer = -1;
   while (name[at] && !(isdigit((unsigned char)name[at]) && (at == 0 || strchr("./_", name[at - 1])))) at++;
   const size_t begin = at;
-  for (; isdigit((unsigned char)name[at]); at++) layer = layer < 0 ? name[at] - '0' : layer < 10000 ? 10 * layer + name[at] - '0' : layer;
+  for (; isdigit((unsigned char)name[at]); at++)
+    layer = layer < 0 ? name[at] - '0' : layer < 10000 ? 10 * layer + name[at] - '0' : layer;
   for (size_t i = 0; name[i] && n + 1 < NAME; i++)
     if (i < begin || i >= at) kind[n++] = name[i];
   kind[n] = '\0';
@@ -76,17 +77,20 @@ static void short_name(const char *kind, char *out) {
   snprintf(text, sizeof text, "%s", kind);
   snprintf(out, NAME, "%s", kind);
   for (char *p = strtok_r(text, "/.", &save); p; p = strtok_r(NULL, "/.", &save))
-    if (strncmp(p, "MatMul", 6) != 0 && strncmp(p, "Gemm", 4) != 0 && strcmp(p, "weight") != 0) snprintf(out, NAME, "%s", p);
+    if (strncmp(p, "MatMul", 6) != 0 && strncmp(p, "Gemm", 4) != 0 && strcmp(p, "weight") != 0)
+      snprintf(out, NAME, "%s", p);
 }
 
-static void print_value(double v, FILE *f) { fprintf(f, v >= .01 ? "%.3f" : v >= .0001 ? "%.5f" : "%.1e", v); }
+static void print_value(double v, FILE *f) {
+  fprintf(f, v >= .01 ? "%.3f" : v >= .0001 ? "%.5f" : v > 0 ? "%.1e" : "%.0f", v);
+}
 
 /* From light to dark on a scale of ratios. */
 static void print_cell(const map *m, const entry *e, FILE *f) {
   const double wide = m->high > m->low ? log(e->v / m->low) / log(m->high / m->low) : .5;
   const double t = e->v > 0 ? fmin(fmax(wide, 0), 1) : 0;
-  fprintf(f, "<td class=v style=\"background:rgb(%d,%d,%d);color:%s\" title=\"", (int)(240 - 208 * t), (int)(246 - 190 * t),
-          (int)(255 - 105 * t), t > .5 ? "#fff" : "#1b1f27");
+  fprintf(f, "<td class=v style=\"background:rgb(%d,%d,%d);color:%s\" title=\"", (int)(240 - 208 * t),
+          (int)(246 - 190 * t), (int)(255 - 105 * t), t > .5 ? "#fff" : "#1b1f27");
   tni_put_markup(e->title, f);
   fputs("\">", f);
   print_value(e->v, f);
