@@ -10,6 +10,7 @@
 #   --list           the legs, and how far each is
 #   WORK=FOLDER      builds, corpora and state (default: build-long in the repository)
 #   SERVE_SECONDS=N  how long clients ask (default: 600)
+#   BUILD=FOLDER     serve-clients: a build of these sources that is there
 #   SECONDS_EACH=N   processor time of a fuzz leg (default: 600), in slices of SLICE=60
 #   SHARDS=N         steps of a command of the leg oom (default: 64); COMMANDS='NAME ...': only these, without a row
 #   SEEDS=N JOBS=N PATIENCE=X   of the leg conform-seeds (default: 100 2 8); fewer than 100 write no row
@@ -242,8 +243,8 @@ leg_context-131072() {
 }
 
 leg_serve-clients() {
-  plain runtime/cli/tenon
-  local n out=$work/serve-clients.txt b=$work/build
+  local n out=$work/serve-clients.txt b=${BUILD:-$work/build}
+  [ -n "${BUILD:-}" ] || plain runtime/cli/tenon
   [ "$(count serve-clients clients)" != 0 ] || : >"$out"
   for n in 4 16; do
     noted serve-clients "clients $n" && continue

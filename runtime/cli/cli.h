@@ -37,6 +37,7 @@ typedef struct cli {
   long long order_seed; /* --order-seed, for tests: tasks in random orders */
   cli_format format;
   opts opts;
+  bool unwatched;    /* loading leaves signals as they are: somebody else looks at them */
   bool unsaved;      /* a file that was asked for could not be written */
   double pack_start; /* progress of packing */
   uint64_t pack_first, pack_done;

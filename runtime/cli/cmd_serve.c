@@ -15,7 +15,7 @@ enum { MAX_MODELS = 64, MAX_KEYS = 256 };
 typedef struct serve_args {
   char *host, *key_file, *cors;
   char **embedding, **names;
-  int port, slots, queue, connections, predict, timeout, drain, max_body_mb, prefix_mb;
+  int port, slots, queue, connections, predict, timeout, drain, max_body_mb, prefix_mb, models_mb;
   serve_model models[MAX_MODELS];
   char *owned[MAX_MODELS]; /* names */
   size_t n;
@@ -45,29 +45,44 @@ static int name_model(cli *c, serve_args *a, const char *spec, const char **path
   return 0;
 }
 
-static int load_text(cli *c, serve_args *a, const char *spec) {
-  const char *path;
-  if (a->n == MAX_MODELS) return cli_usage(c, "more than %d models", MAX_MODELS);
-  int rc = name_model(c, a, spec, &path);
-  if (!rc) rc = gen_load_fit(c, c->found ? c->found : path, 0, &a->models[a->n].lm);
-  if (!rc) cli_note_weights(c, tn_lm_model(a->models[a->n].lm));
-  a->n++;
+static int load_embedder(cli *c, const char *path, bool inspect, tn_embedder **out) {
+  const tn_embed_opts o = {.h = {sizeof o, 1, 0}, .model_flags = inspect ? TN_MODEL_INSPECT : 0};
+  if (!c->unwatched) cli_cancel_load(c->rt);
+  const tn_status st = tn_embedder_load(c->rt, path, &o, out, &c->err);
+  if (!c->unwatched) cli_cancel_load(NULL);
+  return st == TN_OK ? 0 : cli_fail_load(c, path, st);
+}
+
+static int load_text(cli *c, const char *path, bool inspect, tn_lm **out) {
+  const int rc = gen_load_fit(c, path, inspect ? TN_MODEL_INSPECT : 0, out);
+  if (!rc && !inspect) cli_note_weights(c, tn_lm_model(*out));
   return rc;
 }
 
-static int load_embedding(cli *c, serve_args *a, const char *spec) {
-  const tn_embed_opts o = {.h = {sizeof o, 1, 0}};
+/* A model of the command line; loaded, or with a budget looked at. */
+static int add_model(cli *c, serve_args *a, const char *spec, bool embeds) {
   const char *path;
   if (a->n == MAX_MODELS) return cli_usage(c, "more than %d models", MAX_MODELS);
-  const int rc = name_model(c, a, spec, &path);
-  if (!rc) {
-    cli_cancel_load(c->rt);
-    const tn_status st = tn_embedder_load(c->rt, path, &o, &a->models[a->n].embedder, &c->err);
-    cli_cancel_load(NULL);
-    if (st != TN_OK) return cli_fail_load(c, path, st);
-  }
+  serve_model *m = &a->models[a->n];
+  int rc = name_model(c, a, spec, &path);
   a->n++;
-  return rc;
+  if (rc) return rc;
+  m->path = c->found ? c->found : path;
+  m->embeds = embeds;
+  if (!a->models_mb) return embeds ? load_embedder(c, m->path, false, &m->embedder) : load_text(c, m->path, false, &m->lm);
+  char *file = NULL;
+  const tn_status st = tn_model_find(m->path, NULL, &file, &c->err);
+  tn_free(file);
+  return st == TN_OK ? 0 : cli_fail(c, st);
+}
+
+/* serve_load_fn: a thread of the server's; the main one waits for its end. */
+static tn_status load_one(void *user, const serve_model *m, bool inspect, tn_lm **lm, tn_embedder **embedder, tn_error *err) {
+  cli *c = user;
+  tn_error_init(&c->err);
+  const int rc = m->embeds ? load_embedder(c, m->path, inspect, embedder) : load_text(c, m->path, inspect, lm);
+  if (!rc) return TN_OK;
+  return cli_error(err, c->err.code ? (tn_status)c->err.code : TN_E_UNSUPPORTED, c->err.where, "%s", c->err.message);
 }
 
 /* One a line; TENON_API_KEY adds one. */
@@ -92,6 +107,9 @@ static int serve(cli *c, const serve_args *a) {
   const serve_opts o = {.rt = c->rt,
                         .models = a->models,
                         .n_models = a->n,
+                        .models_bytes = (uint64_t)a->models_mb << 20,
+                        .load = load_one,
+                        .load_user = c,
                         .host = a->host,
                         .port = (uint32_t)a->port,
                         .keys = a->keys,
@@ -108,6 +126,7 @@ static int serve(cli *c, const serve_args *a) {
                         .drain_s = (uint32_t)a->drain,
                         .max_body = (size_t)a->max_body_mb << 20,
                         .note = cli_note};
+  c->unwatched = true; /* the server looks at signals */
   const tn_status st = serve_run(&o, &c->err);
   return st == TN_OK ? EXIT_DONE : cli_fail(c, st);
 }
@@ -123,8 +142,8 @@ static int find_file(cli *c) {
 
 static int load_all(cli *c, serve_args *a) {
   int rc = find_file(c);
-  for (size_t i = 0; !rc && c->opts.rest[i]; i++) rc = load_text(c, a, c->opts.rest[i]);
-  for (size_t i = 0; !rc && a->embedding && a->embedding[i]; i++) rc = load_embedding(c, a, a->embedding[i]);
+  for (size_t i = 0; !rc && c->opts.rest[i]; i++) rc = add_model(c, a, c->opts.rest[i], false);
+  for (size_t i = 0; !rc && a->embedding && a->embedding[i]; i++) rc = add_model(c, a, a->embedding[i], true);
   if (!rc && !a->n) rc = cli_usage(c, "a MODEL is needed, or --embedding MODEL");
   return rc;
 }
@@ -136,6 +155,8 @@ static int start(cli *c, int argc, const char **argv, serve_args *a) {
       {"embedding", 'e', OPT_LIST, &a->embedding, "MODEL", NULL, "a model for /v1/embeddings", NULL},
       {"slots", 'j', OPT_INT, &a->slots, "N", "1..64", "conversations of a model at a time, each with caches", NULL},
       {"queue", 0, OPT_INT, &a->queue, "N", "0..100000", "requests that wait for a slot; more are refused", NULL},
+      {"models-mb", 0, OPT_INT, &a->models_mb, "MB", "0..16777216",
+       "memory of models, MiB: each is loaded when a request wants it, and idle ones go for it; 0: all are loaded", NULL},
       {"prefix-mb", 0, OPT_INT, &a->prefix_mb, "MB", "0..1048576", "most memory of a model's beginnings beyond its slots, MiB", NULL},
       {"predict", 'n', OPT_INT, &a->predict, "N", "0..", "tokens of an answer at most; 0: the context", NULL},
       {"api-key-file", 0, OPT_TEXT, &a->key_file, "FILE", NULL, "API keys, one a line; TENON_API_KEY is one too", "none"},

@@ -78,9 +78,9 @@ int gen_load(cli *c, const char *path, uint32_t flags, tn_lm **lm) { return gen_
 static int load_lm(cli *c, const char *path, tn_lm_opts o, tn_lm **lm) {
   o.h = (tn_hdr){sizeof o, 1, 0};
   o.order_seed = (uint64_t)c->order_seed;
-  cli_cancel_load(c->rt);
+  if (!c->unwatched) cli_cancel_load(c->rt);
   tn_status st = tn_lm_load(c->rt, path, &o, lm, &c->err);
-  cli_cancel_load(NULL);
+  if (!c->unwatched) cli_cancel_load(NULL);
   if (st == TN_E_UNSUPPORTED) return cli_list_unsupported(c, path);
   return st == TN_OK ? 0 : cli_fail_load(c, path, st);
 }

@@ -97,7 +97,7 @@ static json_t *message_json(srv_speech *s) {
 static json_t *whole_choice(srv_ask *a, uint32_t i) {
   const srv_choice *c = &a->x.choice[i];
   if (a->chat) srv_speech_push(&a->speech[i].s, c->text, c->n, true);
-  json_t *log = srv_exchange_log(&a->x, i, a->model->is->lm, a->chat);
+  json_t *log = srv_exchange_log(&a->x, i, a->model->lm, a->chat);
   return json_pack("{s:i, s:o, s:o, s:s}", "index", (int)i, a->chat ? "message" : "text",
                    a->chat ? message_json(&a->speech[i].s) : text_json(c->text, c->n), "logprobs", log ? log : json_null(),
                    "finish_reason", finish_reason(a, i));
@@ -151,7 +151,7 @@ static void put_event(FILE *out, json_t *j) {
 }
 
 static void put_piece(srv_ask *a, FILE *out, uint32_t i, json_t *delta, const char *finish) {
-  json_t *log = srv_exchange_log(&a->x, i, a->model->is->lm, a->chat);
+  json_t *log = srv_exchange_log(&a->x, i, a->model->lm, a->chat);
   json_t *choice = json_pack("{s:i, s:o, s:o, s:o}", "index", (int)i, a->chat ? "delta" : "text", delta, "logprobs",
                              log ? log : json_null(), "finish_reason", finish ? json_string(finish) : json_null());
   json_t *j = frame(a, "chat.completion.chunk", "text_completion", json_pack("[o]", choice));

@@ -99,7 +99,7 @@ bool srv_ask_read(srv_ask *a) {
   a->model = srv_lm_of(a->call, a->body);
   if (!a->model) return false;
   tn_gen_params_init(&a->params);
-  tn_lm_gen_defaults(a->model->is->lm, &a->params);
+  tn_lm_gen_defaults(a->model->lm, &a->params);
   a->params.n_stop = 0;
   a->params.stop = NULL;
   if (!read_sampler(a) || !read_stop(a) || !read_stream(a) || !srv_more_read(a)) return false;
@@ -114,7 +114,7 @@ bool srv_ask_read(srv_ask *a) {
 }
 
 bool srv_ask_prompt(srv_ask *a, int32_t *ids, size_t n, const char *param) {
-  const int64_t context = tn_lm_context(a->model->is->lm);
+  const int64_t context = tn_lm_context(a->model->lm);
   srv_refusal *r = &a->call->refusal;
   if (n >= (size_t)context) {
     tn_free(ids);

@@ -58,7 +58,7 @@ static bool apply_template(srv_ask *a, const json_t *messages, const json_t *var
   const tn_messages ask = {
       .h = TN_API_HDR(tn_messages), .flags = TN_MESSAGES_PROMPT, .messages = m, .tools = t, .variables = v};
   tn_status st = m && (t || !tools) && (v || !variables) ? TN_OK : tni_fail_memory(&err.error, "messages");
-  if (st == TN_OK) st = tn_lm_apply(a->model->is->lm, &ask, &text, &n_text, &ids, &n, &err.error);
+  if (st == TN_OK) st = tn_lm_apply(a->model->lm, &ask, &text, &n_text, &ids, &n, &err.error);
   free(m);
   free(t);
   free(v);
@@ -76,7 +76,7 @@ static bool read_chat(srv_ask *a) {
       !srv_flag(r, a->body, "", "parallel_tool_calls", &parallel) || !srv_form_read(a) ||
       !srv_object(r, a->body, "", "chat_template_kwargs", &variables))
     return false;
-  if (!tn_lm_has_template(a->model->is->lm))
+  if (!tn_lm_has_template(a->model->lm))
     return srv_refuse(r, 400, "unsupported", "model", "'%s' has no chat template: /v1/completions completes text",
                       a->model->is->name);
   if (!json_array_size(list)) return srv_refuse(r, 400, "missing", "messages", "'messages' must be a list of messages");

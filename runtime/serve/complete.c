@@ -15,7 +15,7 @@ static bool text_prompt(srv_ask *a, const json_t *j, const char *path) {
   size_t n = 0;
   tn_long_error_init(&err);
   const tn_status st =
-      tn_lm_encode(a->model->is->lm, json_string_value(j), json_string_length(j), 1, &ids, &n, &err.error);
+      tn_lm_encode(a->model->lm, json_string_value(j), json_string_length(j), 1, &ids, &n, &err.error);
   if (st != TN_OK) return srv_refuse_error(&a->call->refusal, st, path, &err.error);
   return srv_ask_prompt(a, ids, n, path);
 }

@@ -69,7 +69,7 @@ static bool embed(srv_call *c, srv_model *m, const json_t *input, size_t n, floa
   if (good) {
     pthread_mutex_lock(&m->embedding);
     slots_turn_take(c->server->turn);
-    const tn_status st = tn_embed(m->is->embedder, texts, len, n, v, size, &err.error);
+    const tn_status st = tn_embed(m->embedder, texts, len, n, v, size, &err.error);
     slots_turn_give(c->server->turn);
     pthread_mutex_unlock(&m->embedding);
     if (st != TN_OK) good = srv_refuse_error(&c->refusal, st, "input", &err.error);

@@ -42,7 +42,7 @@ static srv_form *create(srv_ask *a, uint32_t kind, const char *text, size_t n, c
     memcpy(f->text, text, n);
     f->kind = kind;
     f->n = n;
-    st = tn_grammar_create(a->model->is->lm, kind, text, n, &f->grammar, &err.error);
+    st = tn_grammar_create(a->model->lm, kind, text, n, &f->grammar, &err.error);
   }
   if (st == TN_OK) return f;
   destroy(f);
@@ -110,6 +110,7 @@ void srv_form_give(srv_ask *a) {
 void srv_forms_finish(srv_model *m) {
   for (int i = 0; m->forms && i < KEPT; i++) destroy(m->forms->kept[i]);
   free(m->forms);
+  m->forms = NULL;
 }
 
 static bool by_schema(srv_ask *a, const json_t *schema, const char *param) {

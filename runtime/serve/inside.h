@@ -24,6 +24,7 @@ typedef struct srv_times {
 typedef struct srv_metrics {
   atomic_ullong ok, refused, failed, gone; /* requests, by how they ended */
   atomic_ullong prompt_tokens, kept_tokens, new_tokens, embedded_texts;
+  atomic_ullong loads, unloads; /* of models, under a budget */
   srv_times first_token, whole;
 } srv_metrics;
 void srv_time_add(srv_times *t, int64_t ns);
@@ -35,10 +36,17 @@ typedef struct srv_forms srv_forms;
 
 typedef struct srv_model {
   const serve_model *is;
+  /* While it is there, which it is while somebody uses it (loaded.c). */
+  tn_lm *lm;
+  tn_embedder *embedder;
   slots *slots;               /* of a language model */
   pthread_mutex_t embedding;  /* an embedder takes one call at a time */
   json_t *placement;          /* nodes by device, or NULL */
   int64_t since;
+  bool there;    /* this and what follows under models_lock */
+  uint32_t users; /* requests */
+  uint64_t used;  /* when the last of them began */
+  uint64_t bytes; /* 0: not known yet, or there is no budget */
   pthread_mutex_t forming;
   struct srv_forms *forms; /* under the lock above; form.c */
 } srv_model;
@@ -49,6 +57,11 @@ typedef struct srv_server {
   struct MHD_Daemon *daemon;
   srv_model *model;
   slots_turn *turn;
+  pthread_mutex_t models_lock;
+  pthread_cond_t models_news; /* a model came, went, or has a user less */
+  uint64_t models_bytes, models_clock;
+  uint32_t wants_room; /* requests that wait until a model is idle */
+  bool loading, ends; /* loading: one model at a time; ends: none comes any more */
   srv_metrics metrics;
   bool loopback;
   uint32_t port;
@@ -69,6 +82,7 @@ typedef struct srv_call {
   struct MHD_Connection *connection;
   int fd;
   const srv_route *route; /* NULL: refused before */
+  srv_model *model;       /* that the request uses, or NULL */
   char *body;
   size_t n_body, cap_body, dropped;
   srv_refusal refusal;
@@ -114,14 +128,22 @@ void srv_stream_finish(srv_stream *s);
 
 /* --- models (models.c) --- */
 
-/* The model that body names. A server of one needs no name. NULL: refused. */
-srv_model *srv_model_of(srv_call *c, const json_t *body);
-/* The same, which generates, or embeds. */
+/* The model that body names, which generates, or embeds; there until the call ends. A server of one needs no name. NULL:
+ * refused. */
 srv_model *srv_lm_of(srv_call *c, const json_t *body);
 srv_model *srv_embedder_of(srv_call *c, const json_t *body);
 void srv_models(srv_call *c);
 void srv_model_one(srv_call *c);
-json_t *srv_placement(tn_model *m);
+
+/* --- which of them are in memory (loaded.c) --- */
+
+TN_MUST_CHECK tn_status srv_models_start(srv_server *s, tn_error *err);
+/* Every text ends soon, and no model comes any more. */
+void srv_models_stop(srv_server *s);
+void srv_models_finish(srv_server *s);
+/* m is there until srv_model_give; waits for it. False: refused. */
+bool srv_model_take(srv_call *c, srv_model *m);
+void srv_model_give(srv_call *c);
 
 /* --- what paths answer --- */
 

@@ -104,6 +104,20 @@ static void put_prefixes(FILE *f, const srv_server *s) {
   put_prefix(f, s, "prefix_dropped_total", offsetof(tn_batch_prefixes, dropped), "");
 }
 
+static void put_loaded(FILE *f, srv_server *s) {
+  put_head(f, "model_loaded", "gauge", "1: the model is in memory.");
+  for (size_t i = 0; i < s->o->n_models; i++) {
+    fprintf(f, "tenon_model_loaded{model=\"");
+    put_label(f, s->model[i].is->name);
+    fprintf(f, "\"} %d\n", s->model[i].there);
+  }
+  put_head(f, "models_bytes", "gauge", "Of --models-mb, what models in memory take at most.");
+  fprintf(f, "tenon_models_bytes %llu\n", (unsigned long long)s->models_bytes);
+  put_head(f, "model_changes_total", "counter", "Models that came into memory for a request, and that went for others.");
+  fprintf(f, "tenon_model_changes_total{to=\"memory\"} %llu\n", atomic_load(&s->metrics.loads));
+  fprintf(f, "tenon_model_changes_total{to=\"nowhere\"} %llu\n", atomic_load(&s->metrics.unloads));
+}
+
 static long long resident_bytes(void) {
   FILE *f = fopen("/proc/self/statm", "r");
   long long pages = 0;
@@ -124,11 +138,14 @@ void srv_show_metrics(srv_call *c) {
   put_counters(f, &s->metrics);
   put_times(f, "first_token_seconds", "From the request to its first token.", &s->metrics.first_token);
   put_times(f, "answer_seconds", "From the request to the end of its answer.", &s->metrics.whole);
+  pthread_mutex_lock(&s->models_lock);
+  put_loaded(f, s);
   put_head(f, "waiting", "gauge", "Texts that wait for a slot.");
   put_models(f, s, "waiting", false);
   put_head(f, "running", "gauge", "Texts that have a slot.");
   put_models(f, s, "running", true);
   put_prefixes(f, s);
+  pthread_mutex_unlock(&s->models_lock);
   put_head(f, "device_losses_total", "counter", "Devices lost while in use; models went on elsewhere.");
   fprintf(f, "tenon_device_losses_total %u\n", tn_runtime_losses(s->o->rt, NULL));
   put_head(f, "resident_bytes", "gauge", "Memory of the process, mapped files included.");

@@ -7,21 +7,13 @@
 #include "runtime/base/base.h"
 #include "runtime/serve/inside.h"
 
-json_t *srv_placement(tn_model *m) {
-  char *text = NULL;
-  if (tn_model_report(m, TN_REPORT_PLACEMENT, &text, NULL) != TN_OK) return NULL;
-  json_t *all = json_loads(text, 0, NULL), *placement = json_incref(json_object_get(all, "placement"));
-  tn_free(text);
-  json_decref(all);
-  return placement;
-}
-
 static json_t *model_json(const srv_model *m) {
   json_t *j = json_pack("{s:s, s:s, s:I, s:s, s:s}", "id", m->is->name, "object", "model", "created", (json_int_t)m->since,
-                        "owned_by", "tenon", "kind", m->is->lm ? "text" : "embedding");
-  if (m->is->lm) {
-    json_object_set_new(j, "context", json_integer(tn_lm_context(m->is->lm)));
-    json_object_set_new(j, "chat", json_boolean(tn_lm_has_template(m->is->lm)));
+                        "owned_by", "tenon", "kind", m->is->embeds ? "embedding" : "text");
+  json_object_set_new(j, "loaded", json_boolean(m->there));
+  if (m->lm) {
+    json_object_set_new(j, "context", json_integer(tn_lm_context(m->lm)));
+    json_object_set_new(j, "chat", json_boolean(tn_lm_has_template(m->lm)));
   }
   if (m->placement) json_object_set(j, "placement", m->placement);
   return j;
@@ -29,7 +21,9 @@ static json_t *model_json(const srv_model *m) {
 
 void srv_models(srv_call *c) {
   json_t *list = json_array();
+  pthread_mutex_lock(&c->server->models_lock);
   for (size_t i = 0; i < c->server->o->n_models; i++) json_array_append_new(list, model_json(&c->server->model[i]));
+  pthread_mutex_unlock(&c->server->models_lock);
   srv_send_json(c, 200, json_pack("{s:s, s:o}", "object", "list", "data", list));
 }
 
@@ -41,7 +35,7 @@ static srv_model *named(srv_call *c, const char *name) {
   return NULL;
 }
 
-srv_model *srv_model_of(srv_call *c, const json_t *body) {
+static srv_model *model_of(srv_call *c, const json_t *body) {
   const char *name = NULL;
   if (!srv_text(&c->refusal, body, "", "model", &name)) return NULL;
   if (name) return named(c, name);
@@ -51,15 +45,17 @@ srv_model *srv_model_of(srv_call *c, const json_t *body) {
 }
 
 srv_model *srv_lm_of(srv_call *c, const json_t *body) {
-  srv_model *m = srv_model_of(c, body);
-  if (!m || m->is->lm) return m;
+  srv_model *m = model_of(c, body);
+  if (!m) return NULL;
+  if (!m->is->embeds) return srv_model_take(c, m) ? m : NULL;
   srv_refuse(&c->refusal, 400, "unsupported", "model", "'%s' makes embeddings, not text", m->is->name);
   return NULL;
 }
 
 srv_model *srv_embedder_of(srv_call *c, const json_t *body) {
-  srv_model *m = srv_model_of(c, body);
-  if (!m || m->is->embedder) return m;
+  srv_model *m = model_of(c, body);
+  if (!m) return NULL;
+  if (m->is->embeds) return srv_model_take(c, m) ? m : NULL;
   srv_refuse(&c->refusal, 400, "unsupported", "model", "'%s' makes no embeddings: --embedding MODEL serves one that does",
              m->is->name);
   return NULL;

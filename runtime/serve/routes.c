@@ -193,6 +193,7 @@ void srv_completed(void *server, struct MHD_Connection *connection, void **call,
   if (!c) return;
   if (why != MHD_REQUEST_TERMINATED_COMPLETED_OK) atomic_fetch_add(&s->metrics.gone, 1);
   srv_stream_finish(c->stream);
+  srv_model_give(c);
   count_busy(c, false);
   free(c->body);
   free(c);

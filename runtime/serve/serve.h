@@ -9,17 +9,25 @@
 #include <tenon/lm.h>
 #include <tenon/tasks.h>
 
-/* One of lm and embedder. Of the caller, as all that the options point to. */
+/* One of lm and embedder; with a budget neither. Of the caller, as all that the options point to. */
 typedef struct serve_model {
   const char *name; /* what requests call it */
+  const char *path; /* where serve_opts.load finds it */
+  bool embeds;
   tn_lm *lm;
   tn_embedder *embedder;
 } serve_model;
+/* Makes one of *lm and *embedder. inspect: to tell its memory (TN_MODEL_INSPECT). One call at a time. */
+typedef tn_status (*serve_load_fn)(void *user, const serve_model *m, bool inspect, tn_lm **lm, tn_embedder **embedder,
+                                   tn_error *err);
 
 typedef struct serve_opts {
   tn_runtime *rt;
   const serve_model *models;
   size_t n_models;
+  uint64_t models_bytes;    /* of models in memory, which are then loaded when a request wants them; 0: all are there */
+  serve_load_fn load;       /* with models_bytes */
+  void *load_user;
   const char *host;         /* an address: "127.0.0.1", "::1", "0.0.0.0" */
   uint32_t port;            /* 0: one that is free */
   const char *const *keys;  /* API keys; none: everybody */

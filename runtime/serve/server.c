@@ -80,39 +80,6 @@ static tn_status open_socket(srv_server *s, int *out, tn_error *err) {
 
 /* --- start and end ------------------------------------------------------------------------------------------------ */
 
-static tn_status start_models(srv_server *s, tn_error *err) {
-  const serve_opts *o = s->o;
-  s->model = calloc(o->n_models, sizeof *s->model);
-  s->turn = slots_turn_create();
-  if (!s->model || !s->turn) return tni_fail_memory(err, "server");
-  const slots_opts opts = {.n = o->slots, .waiting = o->waiting, .prefix_bytes = o->prefix_bytes};
-  tn_status st = TN_OK;
-  for (size_t i = 0; i < o->n_models && st == TN_OK; i++) {
-    srv_model *m = &s->model[i];
-    m->is = &o->models[i];
-    m->since = (int64_t)time(NULL);
-    pthread_mutex_init(&m->embedding, NULL);
-    pthread_mutex_init(&m->forming, NULL);
-    m->placement = srv_placement(m->is->lm ? tn_lm_model(m->is->lm) : tn_embedder_model(m->is->embedder));
-    if (m->is->lm) st = slots_create(m->is->lm, s->turn, &opts, &m->slots, err);
-  }
-  return st;
-}
-
-static void finish_models(srv_server *s) {
-  for (size_t i = 0; s->model && i < s->o->n_models; i++) {
-    srv_model *m = &s->model[i];
-    if (!m->is) continue;
-    slots_destroy(m->slots);
-    srv_forms_finish(m);
-    json_decref(m->placement);
-    pthread_mutex_destroy(&m->embedding);
-    pthread_mutex_destroy(&m->forming);
-  }
-  free(s->model);
-  slots_turn_destroy(s->turn);
-}
-
 static void on_log(void *user, const char *fmt, va_list ap) {
   srv_server *s = user;
   char text[512];
@@ -155,12 +122,12 @@ static void drain(srv_server *s) {
 static tn_status serve(srv_server *s, tn_error *err) {
   int fd = -1;
   tn_status st = open_socket(s, &fd, err);
-  if (st == TN_OK) st = start_models(s, err);
+  if (st == TN_OK) st = srv_models_start(s, err);
   if (st == TN_OK && !catch_signals()) st = tni_fail(err, TN_E_IO, "signals", "%s", strerror(errno));
   if (st == TN_OK) st = listen_at(s, fd, err);
   if (st != TN_OK) {
     if (fd >= 0) close(fd);
-    finish_models(s);
+    srv_models_finish(s);
     return st;
   }
   const bool v6 = strchr(s->o->host, ':') != NULL;
@@ -169,10 +136,9 @@ static tn_status serve(srv_server *s, tn_error *err) {
   s->o->note("shutting down");
   atomic_store(&s->draining, true);
   drain(s);
-  for (size_t i = 0; i < s->o->n_models; i++)
-    if (s->model[i].slots) slots_cancel_all(s->model[i].slots);
+  srv_models_stop(s);
   s->mhd.stop_daemon(s->daemon);
-  finish_models(s);
+  srv_models_finish(s);
   return TN_OK;
 }
 
@@ -187,10 +153,14 @@ tn_status serve_run(const serve_opts *o, tn_error *err) {
   pthread_condattr_init(&attr);
   pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
   pthread_cond_init(&s->idle, &attr);
+  pthread_mutex_init(&s->models_lock, NULL);
+  pthread_cond_init(&s->models_news, &attr);
   pthread_condattr_destroy(&attr);
   tn_status st = srv_mhd_open(&s->mhd, err);
   if (st == TN_OK) st = serve(s, err);
   srv_mhd_close(&s->mhd);
+  pthread_cond_destroy(&s->models_news);
+  pthread_mutex_destroy(&s->models_lock);
   pthread_cond_destroy(&s->idle);
   pthread_mutex_destroy(&s->lock);
   free(s);

@@ -27,7 +27,7 @@ void srv_tokenize(srv_call *c) {
   tn_long_error_init(&err);
   bool good = srv_text(&c->refusal, body, "", "content", &text) && srv_flag(&c->refusal, body, "", "add_special", &special);
   if (good && !text) good = srv_refuse(&c->refusal, 400, "missing", "content", "'content' is missing: the text");
-  const tn_status st = good ? tn_lm_encode(m->is->lm, text, strlen(text), special, &ids, &n, &err.error) : TN_OK;
+  const tn_status st = good ? tn_lm_encode(m->lm, text, strlen(text), special, &ids, &n, &err.error) : TN_OK;
   if (st != TN_OK) good = srv_refuse_error(&c->refusal, st, "content", &err.error);
   json_t *list = good ? json_array() : NULL;
   for (size_t i = 0; i < n && list; i++) json_array_append_new(list, json_integer(ids[i]));
@@ -59,7 +59,7 @@ void srv_detokenize(srv_call *c) {
   if (good && !list) good = srv_refuse(&c->refusal, 400, "missing", "tokens", "'tokens' is missing: a list of ids");
   int32_t *ids = malloc(json_array_size(list) * sizeof *ids + 1);
   good = good && (ids || srv_refuse(&c->refusal, 503, "no_memory", NULL, "out of memory")) && read_ids(c, list, ids);
-  const tn_status st = good ? tn_lm_decode(m->is->lm, ids, json_array_size(list), 0, &text, &n, &err.error) : TN_OK;
+  const tn_status st = good ? tn_lm_decode(m->lm, ids, json_array_size(list), 0, &text, &n, &err.error) : TN_OK;
   if (st != TN_OK) good = srv_refuse_error(&c->refusal, st, "tokens", &err.error);
   json_t *said = good ? json_stringn(text, n) : NULL;
   if (good && !said) good = srv_refuse(&c->refusal, 400, "invalid_value", "tokens", "these tokens are no text of whole letters");
