@@ -88,6 +88,27 @@ static const tni_clt_kernel *scalar_of(const tni_clt_kernel *k) {
   return select_like(k, k->features & TNI_CLT_AVERAGES);
 }
 
+/* What was packed, kept for the other variants of a format: fitting takes longer than they do. */
+typedef struct kept_pack {
+  uint32_t format, group;
+  int64_t K;
+  int pattern;
+  uint8_t *packed;
+  tn_blob blob;
+  subject s; /* has the blob's parameters */
+  struct kept_pack *next;
+} kept_pack;
+static kept_pack *kept;
+
+static int forget_packs(void) {
+  for (kept_pack *p; (p = kept);) {
+    kept = p->next;
+    free(p->packed);
+    free(p);
+  }
+  return 0;
+}
+
 /* Weights [16,K] of one pattern, packed for a variant; its reference may read another layout of x. */
 typedef struct matrix {
   const tni_clt_kernel *k;
@@ -95,7 +116,7 @@ typedef struct matrix {
   tn_blob blob;
   int64_t K;
   int pattern;
-  uint8_t *packed;
+  const uint8_t *packed;
   float *back;
 } matrix;
 
@@ -112,21 +133,31 @@ static void far_zeros(const subject *s, uint8_t *packed) {
     }
 }
 
-static void matrix_init(matrix *w, const tni_clt_kernel *k, int64_t K, int pattern) {
-  *w = (matrix){.k = k, .K = K, .pattern = pattern};
-  subject_init(&w->s, k, 16, K);
-  subject_init(&w->ref, scalar_of(k), 16, K);
+static const kept_pack *pack_of(const tni_clt_kernel *k, int64_t K, int pattern) {
+  for (const kept_pack *p = kept; p; p = p->next)
+    if (p->format == k->format && p->group == k->group && p->K == K && p->pattern == pattern) return p;
+  kept_pack *p = calloc(1, sizeof *p);
+  if (!p) abort();
+  *p = (kept_pack){.format = k->format, .group = k->group, .K = K, .pattern = pattern, .next = kept};
+  subject_init(&p->s, k, 16, K);
   float *f = make((size_t)(16 * K), pattern, 1e4f, 77 + (uint64_t)K);
-  w->packed = subject_pack(&w->s, f, &w->blob);
-  if (K % 2) far_zeros(&w->s, w->packed);
-  w->back = unpack_all(&w->blob);
+  p->packed = subject_pack(&p->s, f, &p->blob);
+  if (K % 2) far_zeros(&p->s, p->packed);
   free(f);
+  return kept = p;
 }
 
-static void matrix_free(matrix *w) {
-  free(w->packed);
-  free(w->back);
+static void matrix_init(matrix *w, const tni_clt_kernel *k, int64_t K, int pattern) {
+  const kept_pack *p = pack_of(k, K, pattern);
+  *w = (matrix){.k = k, .K = K, .pattern = pattern, .packed = p->packed, .blob = p->blob};
+  subject_init(&w->s, k, 16, K);
+  subject_init(&w->ref, scalar_of(k), 16, K);
+  w->back = unpack_all(&w->blob);
 }
+
+static void matrix_free(matrix *w) { free(w->back); }
+
+enum { MOST_TOLD = 2049 }; /* K that scalar rows compute, too */
 
 /* One variant on one case: bits as the scalar's; the scalar's within the bound. */
 static void check_case(tally *t, const matrix *w, int64_t M, int px) {
@@ -136,7 +167,9 @@ static void check_case(tally *t, const matrix *w, int64_t M, int px) {
   bool ok = compute(w->k, w->packed, g, &a, M, acc);
   ok = compute(scalar_of(w->k), w->packed, g, &r, M, want) && ok;
   ok = ok && !memcmp(acc, want, (size_t)M * 16 * sizeof *acc);
-  ok = ok && within(numerics_of_kernel(w->k, &w->blob), x, M, w->K, w->back, acc);
+  /* Of bits that are the scalar's its own turn says it, but for what only the others compute. */
+  const bool told = w->k != scalar_of(w->k) && !*test_only && w->K <= MOST_TOLD;
+  ok = ok && (told || within(numerics_of_kernel(w->k, &w->blob), x, M, w->K, w->back, acc));
   note(t, ok, M, w->K, px, w->pattern);
   act_free(&a);
   act_free(&r);
@@ -538,6 +571,6 @@ int add_kernel_suite(void) {
                          {"selection", selection},
                          {"cpu_features_are_named", cpu_features_are_named},
                          CU_TEST_INFO_NULL};
-  CU_SuiteInfo suites[] = {{"kernels", init, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+  CU_SuiteInfo suites[] = {{"kernels", init, forget_packs, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
   return CU_register_suites(suites) == CUE_SUCCESS;
 }

@@ -5,6 +5,7 @@
  * bits two products fill s16: eight outputs at a time, in registers of s32 that hold two halves of the sums.
  */
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
+#include "plugins/cpu-neon-lut/kernels/levels.h"
 #include "plugins/cpu-neon-lut/kernels/unpack.h"
 
 enum { TILE_M = 2 };
@@ -200,3 +201,12 @@ TNI_ARM_GEMM_DOT_GRID(w2g, 2, 2x16, neon)
     tni_arm_gemm_f32_q8g128_##id##_2x16_neon(row_block, superblocks, a, 0, 1, acc);                                 \
   }
 TNI_ARM_EACH_DOT(DOT)
+#define LEV(id, ID, group, codes) TNI_ARM_GEMM_LEV(id, ID, group, codes, neon, 2x16, false, bytes##group##_neon)
+TNI_ARM_EACH_LEV(LEV)
+#undef LEV
+#define LEV(id, ID, group, codes)                                                                   \
+  void tni_arm_gemv_f32_q8g##group##_##id##_1x16_neon(const uint8_t *row_block, size_t superblocks, \
+                                                      const tni_clt_act *a, float *acc) {           \
+    tni_arm_gemm_f32_q8g##group##_##id##_2x16_neon(row_block, superblocks, a, 0, 1, acc);           \
+  }
+TNI_ARM_EACH_LEV(LEV)

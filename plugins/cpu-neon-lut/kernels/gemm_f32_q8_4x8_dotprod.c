@@ -4,6 +4,7 @@
  * f32. SDOT takes four k of a row from one lane. Register tiles are named variables made by macros.
  */
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
+#include "plugins/cpu-neon-lut/kernels/levels.h"
 #include "plugins/cpu-neon-lut/kernels/unpack.h"
 
 enum { TILE_M = 4, TILE_N = 8 };
@@ -138,3 +139,5 @@ TNI_ARM_EACH_DOT(DOT)
 TNI_ARM_GEMM_DOT_GRID(w8g, 8, 4x8, dotprod)
 TNI_ARM_GEMM_DOT_GRID(w2g, 2, 4x8, dotprod)
 TNI_ARM_GEMM_LUTS(dotprod, false)
+#define LEV(id, ID, group, bytes) TNI_ARM_GEMM_LEV(id, ID, group, bytes, dotprod, 4x8, false, tiles##group##_dotprod)
+TNI_ARM_EACH_LEV(LEV)

@@ -4,6 +4,7 @@
  * outputs at a time; sums stay two by two until the panel's end, so scales come two by two as well.
  */
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
+#include "plugins/cpu-neon-lut/kernels/levels.h"
 #include "plugins/cpu-neon-lut/kernels/unpack.h"
 
 enum { TILE_M = 8, TILE_N = 8 };
@@ -118,3 +119,5 @@ TNI_ARM_EACH_DOT(DOT)
 TNI_ARM_GEMM_DOT_GRID(w8g, 8, 4x8, i8mm)
 TNI_ARM_GEMM_DOT_GRID(w2g, 2, 4x8, i8mm)
 TNI_ARM_GEMM_LUTS(i8mm, true)
+#define LEV(id, ID, group, bytes) TNI_ARM_GEMM_LEV(id, ID, group, bytes, i8mm, 4x8, true, tiles##group##_i8mm)
+TNI_ARM_EACH_LEV(LEV)

@@ -15,17 +15,11 @@ typedef struct sums16 {
 #define EACH(F) F(0) F(1) F(2) F(3)
 #define DOT(s, w, q, i) s = vdotq_laneq_s32(s, vreinterpretq_s8_u8(w), q, i)
 
-static inline sums16 sums_from(int32x4_t s) { return (sums16){s, s, s, s}; }
-
-/* START - 8 t -> START - zero t, t being the sum of the activations. */
-static inline sums16 start_of(const int32_t *word, int32_t zero) {
-  return sums_from(vmlaq_n_s32(vld1q_s32(word), tni_arm_codes_sum(word), 8 - zero));
+/* Loaded, register by register: tni_arm_start. */
+static inline sums16 sums_from(const int32_t *four) {
+  return (sums16){tni_arm_start(four), tni_arm_start(four), tni_arm_start(four), tni_arm_start(four)};
 }
-
-static inline sums16 plain_start(void) {
-  return (sums16){tni_arm_start(tni_arm_plain), tni_arm_start(tni_arm_plain), tni_arm_start(tni_arm_plain),
-                  tni_arm_start(tni_arm_plain)};
-}
+static const int32_t nothing[4] = {0, 0, 0, 0};
 
 /* 32 k: the third code of a byte's three has its top bit in the last byte. */
 #define W3G(i)                                                                        \
@@ -46,7 +40,7 @@ static inline sums16 plain_start(void) {
 __attribute__((always_inline)) static inline sums16 sums_w3g(const uint8_t *code, const int8_t *q, sums16 t,
                                                              uint8x16_t levels) {
   const uint8x16_t m0 = vdupq_n_u8(0x07), m1 = vdupq_n_u8(0x38), m2 = vdupq_n_u8(0x04);
-  sums16 x8 = sums_from(vdupq_n_s32(0));
+  sums16 x8 = sums_from(nothing);
   (void)levels;
   for (uint32_t k = 0; k < TNI_DOT_GROUP; k += 32, q += 32, code += 192) {
     const int8x16_t lo = vld1q_s8(q), hi = vld1q_s8(q + 16);
@@ -96,7 +90,7 @@ __attribute__((always_inline)) static inline sums16 sums_w1g(const uint8_t *code
 __attribute__((always_inline)) static inline sums16 sums_tern20(const uint8_t *code, const int8_t *q, sums16 t,
                                                                 uint8x16_t levels) {
   const uint8x16_t m0 = vdupq_n_u8(0x03), m1 = vdupq_n_u8(0x0c), m2 = vdupq_n_u8(0x30);
-  sums16 x4 = sums_from(vdupq_n_s32(0)), x16 = x4;
+  sums16 x4 = sums_from(nothing), x16 = sums_from(nothing);
   (void)levels;
 #pragma GCC unroll 2
   for (uint32_t k = 0; k < TNI_DOT_GROUP; k += 16, q += 16, code += 64) {
@@ -127,25 +121,33 @@ __attribute__((always_inline)) static inline sums16 sums_pal16(const uint8_t *co
   return t;
 }
 
-/* Sums of a group as floats: of codes less zero, or of bits as w1g has them. */
-__attribute__((always_inline)) static inline float32x4_t plain_sum(int32x4_t s, const int32_t *word) {
-  (void)word;
-  return tni_arm_sum(s);
+/* What a group's sums are, as floats. own: of codes, 1.5 * 2^23 + zero t, t being the sum of the activations, so that a
+ * subtraction converts them and takes the zero point off; of bits, t. */
+__attribute__((always_inline)) static inline float32x4_t plain_sum(int32x4_t s, float32x4_t own) {
+  return vsubq_f32(vreinterpretq_f32_s32(s), own);
 }
-__attribute__((always_inline)) static inline float32x4_t signs_sum(int32x4_t s, const int32_t *word) {
-  const float32x4_t all = tni_arm_codes_sum_f32(word);
-  return vfmaq_n_f32(vnegq_f32(all), tni_arm_sum(s), -2.0f);
+__attribute__((always_inline)) static inline float32x4_t signs_sum(int32x4_t s, float32x4_t own) {
+  return vfmaq_n_f32(vnegq_f32(own), tni_arm_sum(s), -2.0f);
+}
+
+/* word: START - 8 t. */
+enum { SIGNS = -1 };
+__attribute__((always_inline)) static inline float32x4_t own_of(int32_t zero, const int32_t *word) {
+  if (zero == SIGNS) return tni_arm_codes_sum_f32(word);
+  if (zero == 0) return vdupq_n_f32(TNI_ARM_START_FLOAT);
+  const int32x4_t start = tni_arm_start(tni_arm_plain), t8 = vsubq_s32(vdupq_n_s32(TNI_CLT_START), vld1q_s32(word));
+  return vreinterpretq_f32_s32(zero == 4 ? vsraq_n_s32(start, t8, 1) : vsraq_n_s32(start, t8, 3));
 }
 
 typedef sums16 (*sums_fn)(const uint8_t *code, const int8_t *q, sums16 t, uint8x16_t levels);
-typedef float32x4_t (*ended_fn)(int32x4_t s, const int32_t *word);
+typedef float32x4_t (*ended_fn)(int32x4_t s, float32x4_t own);
 
 #define SCALES(i) const float32x4_t rows##i = head ? tni_arm_floats(block + 16 * i) : vdupq_n_f32(0);
 #define ADD(i) \
-  y##i = vfmaq_f32(y##i, ended(s.s##i, word), vmulq_n_f32(head ? rows##i : tni_arm_scales(at.halves + 8 * i), *sx));
+  y##i = vfmaq_f32(y##i, ended(s.s##i, own), vmulq_n_f32(head ? rows##i : tni_arm_scales(at.halves + 8 * i), *sx));
 #define STORE(i) vst1q_f32(acc + 4 * i, y##i);
 
-/* zero: what starts take off; of w1g and pal16 0. */
+/* zero: 4, 1, 0 or SIGNS. */
 __attribute__((always_inline)) static inline void gemv_dot(sums_fn sums, ended_fn ended, size_t code_bytes, size_t head,
                                                            int32_t zero, bool palette, const uint8_t *block,
                                                            size_t superblocks, const tni_clt_act *a, float *acc) {
@@ -157,7 +159,8 @@ __attribute__((always_inline)) static inline void gemv_dot(sums_fn sums, ended_f
   EACH(SCALES)
   for (size_t g = 0; g < 2 * superblocks; g++, q += TNI_DOT_GROUP, word += 4, sx++) {
     const tni_arm_dot_place at = tni_arm_dot_at(block, g, code_bytes, head);
-    const sums16 s = sums(at.code, q, zero ? start_of(word, zero) : plain_start(), levels);
+    const sums16 s = sums(at.code, q, sums_from(tni_arm_plain), levels);
+    const float32x4_t own = own_of(zero, word);
     EACH(ADD)
   }
   EACH(STORE)
@@ -169,6 +172,6 @@ __attribute__((always_inline)) static inline void gemv_dot(sums_fn sums, ended_f
     gemv_dot(sums_##id, ended, code_bytes, head, zero, palette, block, superblocks, a, acc);                       \
   }
 KERNEL(w3g, 768, 0, 4, plain_sum, false)
-KERNEL(w1g, 256, 0, 0, signs_sum, false)
+KERNEL(w1g, 256, 0, SIGNS, signs_sum, false)
 KERNEL(tern20, 512, 64, 1, plain_sum, false)
 KERNEL(pal16, 1024, 128, 0, plain_sum, true)

@@ -21,7 +21,8 @@ typedef struct tni_arm_panel {
   /* What the sum of x is multiplied with where tiles take zero points off, an integer and, of f32 ones, the rest. */
   float whole[TNI_ARM_PANEL_GROUPS][TNI_CLT_ROWS], rest[TNI_ARM_PANEL_GROUPS][TNI_CLT_ROWS];
   size_t groups, first_group;
-  bool plain; /* sums begin at TNI_CLT_START, not at x's words */
+  size_t total; /* groups of the row block; tni_arm_gemm_filled says it */
+  bool plain;   /* sums begin at TNI_CLT_START, not at x's words */
   bool rests;
 } tni_arm_panel;
 

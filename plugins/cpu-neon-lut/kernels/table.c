@@ -53,6 +53,22 @@
                       DOT(GEMM, ID, NEON, 0, ROWS_S32, gemm_f32_q8g128_##id##_2x16_neon)                             \
                           DOT(GEMM, ID, DOTPROD, 0, ROWS_S32, gemm_f32_q8g128_##id##_4x8_dotprod)                    \
                               DOT(GEMM, ID, I8MM, 5, TILES8, gemm_f32_q8g128_##id##_4x8_i8mm)
+/* Formats of lev.h: groups of 16 or 32. */
+#define LEV(op, ID, group, features, min_m, layout, name) \
+  TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_##ID, group, features, min_m, TNI_CLT_##layout, tni_arm_, name),
+#define LEV_REFERENCES(id, ID, group)                                                 \
+  TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_##ID, group, 0, 0, TNI_CLT_ROWS_S32, tni_clt_,   \
+              quant_q8g##group##s_f32_1x##group##_scalar),                            \
+      TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_##ID, group, 0, 0, TNI_CLT_TILES8, tni_clt_, \
+                  quant_q8g##group##s_f32_8x##group##_scalar),
+#define LEVS(id, ID, group)                                                             \
+  LEV(QUANT, ID, group, NEON, 0, ROWS_S32, quant_q8g##group##s_f32_1x##group##_neon)    \
+  LEV(QUANT, ID, group, I8MM, 5, TILES8, quant_q8g##group##s_f32_8x##group##_neon)      \
+  LEV(GEMV, ID, group, NEON, 0, ROWS_S32, gemv_f32_q8g##group##_##id##_1x16_neon)       \
+  LEV(GEMV, ID, group, DOTPROD, 0, ROWS_S32, gemv_f32_q8g##group##_##id##_1x16_dotprod) \
+  LEV(GEMM, ID, group, NEON, 0, ROWS_S32, gemm_f32_q8g##group##_##id##_2x16_neon)       \
+  LEV(GEMM, ID, group, DOTPROD, 0, ROWS_S32, gemm_f32_q8g##group##_##id##_4x8_dotprod)  \
+  LEV(GEMM, ID, group, I8MM, 5, TILES8, gemm_f32_q8g##group##_##id##_4x8_i8mm)
 #define BYTE_GEMV(group) GRID(GEMV, group, 8, I8MM, 0, ROWS_S32, gemv_f32_q8g##group##_grid8_1x16_i8mm)
 
 static const tni_clt_kernel neon_rows[] = {
@@ -82,14 +98,18 @@ static const tni_clt_kernel neon_rows[] = {
     W4G(GEMM, 128, DOTPROD, 0, ROWS_S32, gemm_f32_q8g128_w4g128_4x8_dotprod),
     W4G(GEMM, 32, I8MM, 5, TILES8, gemm_f32_q8g32_w4g32_4x8_i8mm),
     W4G(GEMM, 128, I8MM, 5, TILES8, gemm_f32_q8g128_w4g128_4x8_i8mm),
-    TNI_CLT_SCALAR_LEV_ROWS TNI_CLT_EACH_GRID(GRID_REFERENCES) TNI_CLT_SCALAR_GRID_ROWS TNI_CLT_EACH_GRID(GRIDS)
-        BYTE_GEMV(16) BYTE_GEMV(32) BYTE_GEMV(64) BYTE_GEMV(128) ANY(MATMUL, matmul_f32_f32_f32_4x16_neon),
+    TNI_CLT_EACH_LEV(LEV_REFERENCES) TNI_CLT_SCALAR_LEV_ROWS TNI_CLT_EACH_LEV(LEVS) TNI_CLT_EACH_GRID(GRID_REFERENCES)
+        TNI_CLT_SCALAR_GRID_ROWS TNI_CLT_EACH_GRID(GRIDS) BYTE_GEMV(16) BYTE_GEMV(32) BYTE_GEMV(64) BYTE_GEMV(128)
+            ANY(MATMUL, matmul_f32_f32_f32_4x16_neon),
     ANY(BYTES, bytes_s32_u8_s8_2x16_neon),
     TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, DOTPROD, 0, 0, tni_arm_, bytes_s32_u8_s8_4x16_dotprod),
     TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, I8MM, 0, 0, tni_arm_, bytes_s32_u8_s8_8x8_i8mm),
     ANY(CHAIN, chain_f32_1x4_neon),
 };
 #undef BYTE_GEMV
+#undef LEVS
+#undef LEV_REFERENCES
+#undef LEV
 #undef DOTS
 #undef DOT
 #undef GRIDS

@@ -103,6 +103,7 @@ __attribute__((always_inline)) static inline void tni_arm_gemm_filled(
   const size_t per_panel = TNI_ARM_PANEL_K / group;
   memset(acc, 0, (m1 - m0) * TNI_CLT_ROWS * sizeof *acc);
   p.plain = true;
+  p.total = groups;
   p.rests = false;
   for (size_t g = 0; g < groups; g += per_panel) {
     fill(block, g, groups - g < per_panel ? groups - g : per_panel, &p);
