@@ -13,10 +13,10 @@ install_packages $build_packages $test_packages
 export TENON_TEST_PYTHON=$root/.venv/bin/python
 build=${BUILD:-$root/build-test}
 venv=$root/.venv
-if ! "$venv/bin/python" -c 'import onnx, numpy, tokenizers, onnxruntime, PIL, jinja2, openai, jsonschema, rfc3339_validator' 2>/dev/null; then
-  say "Python packages for the tests: onnx numpy tokenizers onnxruntime pillow jinja2 openai jsonschema[format-nongpl]"
+if ! "$venv/bin/python" -c 'import onnx, numpy, tokenizers, onnxruntime, PIL, jinja2, openai, jsonschema, rfc3339_validator; from importlib.util import find_spec; find_spec("smolagents") or exit(1)' 2>/dev/null; then
+  say "Python packages for the tests: onnx numpy tokenizers onnxruntime pillow jinja2 openai smolagents jsonschema[format-nongpl]"
   python3 -m venv "$venv"
-  "$venv/bin/pip" install -q --disable-pip-version-check onnx numpy tokenizers onnxruntime pillow jinja2 openai 'jsonschema[format-nongpl]'
+  "$venv/bin/pip" install -q --disable-pip-version-check onnx numpy tokenizers onnxruntime pillow jinja2 openai smolagents 'jsonschema[format-nongpl]'
 fi
 # A full OpenCL on the CPU, 0.8 GB once: without it the tests of OpenCL plugins run on PoCL alone and say so.
 if [ ! -e "$venv/lib/libintelocl.so" ] || [ ! -e "$venv/lib/libimf.so" ]; then

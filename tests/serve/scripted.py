@@ -18,7 +18,7 @@ def byte_letters():
     return {**{b: chr(b) for b in plain}, **{b: chr(256 + i) for i, b in enumerate(odd)}}
 
 
-def write(folder, scripts):
+def write(folder, scripts, context=4096):
     """scripts: {"[begin]": ["piece", ...]}; all pieces of all scripts differ."""
     pieces = ["</s>"] + [p for begin, said in scripts.items() for p in (begin, *said)]
     assert len(set(pieces)) == len(pieces)
@@ -36,7 +36,7 @@ def write(folder, scripts):
                          [h.make_tensor_value_info("logits", T.FLOAT, [*step, size])], [nh.from_array(table, "table")])
     save(folder, graph)
     write_tokenizer(folder, vocab, ids)
-    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 4096, "vocab_size": size, "eos_token_id": ids["</s>"]}))
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": context, "vocab_size": size, "eos_token_id": ids["</s>"]}))
     (folder / "chat_template.jinja").write_text(TEMPLATE)
     return folder
 
