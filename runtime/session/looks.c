@@ -4,6 +4,7 @@
 #include "runtime/graph/graph.h"
 #include "runtime/oracle/tasks/tasks.h"
 #include "runtime/place/place.h"
+#include "runtime/session/keep.h"
 
 static bool is_plugins(const tni_exec *x, uint32_t t) {
   return t < x->n_tasks && !x->programs[x->tasks[t].program].dev->is_host;
@@ -48,6 +49,15 @@ static bool is_looked_at(const tn_session *s, const tni_sexec *x, tn_id v) {
          tni_state_of_present(s->model->graph, v) == TN_NONE;
 }
 
+/* The last row of each sequence. */
+static bool has_strange(const tn_session *s, const tni_sregion *q, size_t row, size_t bytes) {
+  const size_t most = q->bytes / bytes, n = s->keep && q->rank > 1 ? (size_t)s->keep->batch : 1;
+  const size_t each = n && most % n == 0 ? most / n : most;
+  for (size_t at = each; at && at <= most; at += each)
+    if (tni_first_strange(q->dtype, (const char *)q->ptr + (at - 1) * bytes, row) < row) return true;
+  return false;
+}
+
 const char *tni_looks_output(tn_session *s, tni_sexec *x) {
   const tni_graph *g = s->model->graph;
   if (s->looks.steps < s->looks.quiet) return NULL;
@@ -58,8 +68,7 @@ const char *tni_looks_output(tn_session *s, tni_sexec *x) {
     const size_t row = q->rank ? (size_t)q->dims[q->rank - 1] : 1, size = q->dtype == TN_DT_F32 ? 4 : 2;
     if (q->dtype != TN_DT_F32 && q->dtype != TN_DT_F16 && q->dtype != TN_DT_BF16) continue;
     if (!row || q->bytes < row * size || tni_region_take(s, x, r, TN_NONE, TN_READ, NULL) != TN_OK) continue;
-    if (tni_first_strange(q->dtype, (const char *)q->ptr + q->bytes - row * size, row) < row)
-      return tni_graph_value(g, g->outputs[i])->pub.name;
+    if (has_strange(s, q, row, row * size)) return tni_graph_value(g, g->outputs[i])->pub.name;
   }
   return NULL;
 }
