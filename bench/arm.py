@@ -69,6 +69,20 @@ STEP = 16 * 16  # weights that the loops around unpacking advance by are read of
 FILLS = [(isa + " " + f, f"fill_{f}_{isa}", STEP, 0, None) for isa in ("i8mm", "dotprod")
          for f in ("w3g", "w1g", "tern20", "pal16", "lev4", "lev3", "lev2", "lut4p", "lut3p", "lut2p", "lut1p")]
 
+FLOATS = -1  # for planes: products of floats, counted one by one
+HOT = "tni_hot_"
+HOST = [
+    ("bf16 scores, 8 rows: BFMMLA", HOT + "bf16_dots8_b16", 1, FLOATS, (28.4, 60)),
+    ("bf16 values, few rows: BFMMLA", HOT + "bf16_values8_b16", 1, FLOATS, (28.4, 60)),
+    ("bf16 tile, 6 rows: BFMMLA", HOT + "bf16_gemm_b16", 1, FLOATS, (28.4, 60)),
+    ("bf16 scores, 8 rows: FMLA", HOT + "neon_dots8_b16", 1, FLOATS, None),
+    ("bf16 values, few rows: FMLA", HOT + "neon_values8_b16", 1, FLOATS, None),
+    ("bf16 tile: FMLA", HOT + "neon_gemm_b16", 1, FLOATS, None),
+    ("f32 scores, 8 rows: FMLA", HOT + "neon_dots8", 1, FLOATS, None),
+    ("f32 values, few rows: FMLA", HOT + "neon_values8", 1, FLOATS, None),
+    ("f32 tile, 6 rows: FMLA", "hot_tile", 1, FLOATS, None),
+]
+
 PRODUCTS = [(re.compile(r"^[su]*dot$"), 16), (re.compile(r"^[su]*mmla$"), 32)]
 WIDE = re.compile(r"^(s|u)ml[as]l2?$|^smull2?$|^mla$|^mul$")
 BRANCH = re.compile(r"^(b(\.\w+)?|cbn?z|tbn?z)$")
@@ -124,6 +138,8 @@ def weights_of(ins, planes, stores, dots):
     name, ops = ins[1], ins[2]
     if stores:
         return 16 * len(re.findall(r"\bq\d+", ops)) if name in ("str", "stp", "stur") and "sp" not in ops else 0
+    if planes == FLOATS:
+        return 16 if name == "bfmmla" else 4 if name == "fmla" and ".4s" in ops else 0
     if planes:
         return 64 / planes if name == "tbl" else 0
     for pattern, n in PRODUCTS:
@@ -192,14 +208,14 @@ def cycles(mca, trace, cpu):
 def objects(build, compiler, folder):
     """Object files of the kernels: BUILD's own, or compiled anew by compiler."""
     with open(os.path.join(build, "compile_commands.json")) as f:
-        entries = [e for e in json.load(f) if "tenon-arm-" in e["output"] and "plugins/cpu-neon-lut" in e["output"]]
+        entries = [e for e in json.load(f) if re.search(r"libtenon-(arm|hot-(neon|bf16)).*\.p/", e["output"])]
     if not compiler:
         return [os.path.join(build, e["output"]) for e in entries]
     out = []
     for i, e in enumerate(entries):
         words = shlex.split(e["command"])
         first = next(k for k, w in enumerate(words) if "-gcc" in w or "clang" in w)
-        keep = [w for w in words[first + 1:] if re.match(r"-(I|D|m|O|std|f(PIC|fp-contract|visibility))", w)]
+        keep = [w for w in words[first + 1:] if re.match(r"-(I|D|m|O|std|f(PIC|fp-contract|visibility|no-trapping-math))", w)]
         out.append(os.path.join(folder, f"{i}.o"))
         subprocess.run(shlex.split(compiler) + keep + ["-w", "-c", e["file"], "-o", out[-1]], cwd=build, check=True)
     return out
@@ -277,7 +293,8 @@ def main():
                     code[name][symbol] = ins
         for title, rows, per_cycle, stores in (("GEMV, cycles per 64 weights (lower is better)", KERNELS, False, False),
                                                ("GEMM, products per cycle, weights unpacked (higher is better)", TILES, True, False),
-                                               ("Unpacking, cycles per 64 weights, once for all rows of x", FILLS, False, True)):
+                                               ("Unpacking, cycles per 64 weights, once for all rows of x", FILLS, False, True),
+                                               ("Attention on the host, products per cycle", HOST, True, False)):
             table.head(title)
             for label, symbol, group, planes, goal in rows:
                 if a.only not in label and a.only not in symbol:

@@ -21,12 +21,15 @@ static inline __attribute__((always_inline)) float widened1(const int kind, cons
   return kind == OF_HALVES ? tni_half_to_f32(h) : tni_bits_f32((uint32_t)h << 16);
 }
 
-static inline __attribute__((always_inline)) v8 widened8(const int kind, const char *p) {
-  if (kind == OF_FLOATS) return load8(p);
-#ifdef __F16C__
+static inline __attribute__((always_inline)) vr widened(const int kind, const char *p) {
+  if (kind == OF_FLOATS) return loadr(p);
+#if defined(__F16C__)
   const __m128i h = _mm_loadu_si128((const __m128i *)(const void *)p);
   if (kind == OF_HALVES) return (v8)_mm256_cvtph_ps(h);
   return (v8)_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16);
+#elif defined(TNI_HOT_NEON)
+  const uint16x4_t h = vreinterpret_u16_u8(vld1_u8((const uint8_t *)p));
+  return kind == OF_HALVES ? vcvt_f32_f16(vreinterpret_f16_u16(h)) : vreinterpretq_f32_u32(vshll_n_u16(h, 16));
 #else
   v8 v;
   for (int i = 0; i < 8; i++) v[i] = widened1(kind, p + i * 2);
@@ -44,14 +47,14 @@ static inline __attribute__((always_inline)) void gemv_of(const int kind, int64_
   for (; k + 4 <= kc; k += 4) {
     const char *restrict r0 = b + k * step, *restrict r1 = r0 + step;
     const char *restrict r2 = r1 + step, *restrict r3 = r2 + step;
-    const v8 s0 = all8(a[k]), s1 = all8(a[k + 1]), s2 = all8(a[k + 2]), s3 = all8(a[k + 3]);
+    const vr s0 = allr(a[k]), s1 = allr(a[k + 1]), s2 = allr(a[k + 2]), s3 = allr(a[k + 3]);
     int64_t j = 0;
-    for (; j + 8 <= n; j += 8) {
+    for (; j + LANES_R <= n; j += LANES_R) {
       const int64_t at = j * size;
       if (at % 64 == 0) /* rows are far apart: no processor guesses the next ones */
         for (int i = 0; i < 4; i++) __builtin_prefetch(r0 + (8 + i) * step + at, 0, 3);
-      const v8 t = fma8(s1, widened8(kind, r1 + at), fma8(s0, widened8(kind, r0 + at), load8(acc + j)));
-      store8(acc + j, fma8(s3, widened8(kind, r3 + at), fma8(s2, widened8(kind, r2 + at), t)));
+      const vr t = fmar(s1, widened(kind, r1 + at), fmar(s0, widened(kind, r0 + at), loadr(acc + j)));
+      storer(acc + j, fmar(s3, widened(kind, r3 + at), fmar(s2, widened(kind, r2 + at), t)));
     }
     for (; j < n; j++) {
       const int64_t at = j * size;
@@ -67,9 +70,9 @@ static inline __attribute__((always_inline)) void gemv_of(const int kind, int64_
     for (int64_t j = 0; j < n; j++) c[j] = c[j] + acc[j];
 }
 
-#define GEMV(name, kind)                                                                                  \
+#define GEMV(name, kind)                                                                                    \
   static void name(int64_t kc, const void *a, const void *b, int64_t ldb, int64_t n, float *c, int first) { \
-    gemv_of(kind, kc, a, b, ldb, n, c, first);                                                            \
+    gemv_of(kind, kc, a, b, ldb, n, c, first);                                                              \
   }
 GEMV(gemv_floats, OF_FLOATS)
 GEMV(gemv_halves, OF_HALVES)
@@ -316,6 +319,8 @@ static void from_half(float *restrict dst, const void *src, int64_t n) {
 #elif defined(__F16C__)
   for (; i + 8 <= n; i += 8)
     _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(h + i))));
+#elif defined(TNI_HOT_NEON)
+  for (; i + 4 <= n; i += 4) storer(dst + i, widened(OF_HALVES, (const char *)(h + i)));
 #endif
   for (; i < n; i++) dst[i] = tni_half_to_f32(h[i]);
 }
@@ -324,6 +329,9 @@ extern const tni_hot TNI_HOT_NAME;
 const tni_hot TNI_HOT_NAME = {
     .name = TNI_HOT_TEXT,
     .mr = TILE_MR,
+#ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
+    .odd_b16 = true,
+#endif
     .gemm = hot_tile,
     .gemm2 = tile2,
     .gemv = {gemv_floats, gemv_halves, gemv_brains},

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loops of attention, compiled once per instruction set as hot.c.
+ * The loops of attention, compiled once per instruction set as hot.c. Products over few rows are hot_neon.c's on
+ * aarch64.
  */
 #include "runtime/ops/hot/hot_lanes.h"
+
+#ifndef TNI_HOT_NEON
 
 /* --- scores: lanes are rows, by even and odd elements --- */
 
@@ -92,43 +95,6 @@ void TNI_HOT_OWN(dots8)(int rows, int64_t n, int64_t kc, const float *at, const 
     rows_8(n, kc, at, b, ldb, c, next);
 }
 
-/* --- probabilities --- */
-
-bool TNI_HOT_OWN(softmax8)(int64_t n, float *s, float *max, float *sum, float *decay) {
-  const v8 old = load8(max), none = old - INFINITY, zero = {0};
-  v8u *restrict v = (v8u *)(void *)s;
-  v8 top[ABREAST] = {none, none, none, none}, part[TNI_LANES];
-  v8u d[ABREAST] = {{0}};
-  for (int64_t i = 0; i < n; i += ABREAST) EACH(top[u] = max8(v[i + u], top[u]))
-  top[0] = max8(max8(top[0], top[1]), max8(top[2], top[3]));
-  const v8 now = pick8(top[0] > old, top[0], old), finite = now - now;
-  for (int r = 0; r < 8; r++)
-    if (finite[r] != 0.f) return false;
-  d[0] = pick8(old == now, zero, old - now);
-  decay8x4(d, zero);
-  if (n == ABREAST * TNI_LANES) {
-#pragma GCC unroll 1
-    for (int j = 0; j < TNI_LANES; j++) {
-      v8u e[ABREAST];
-      EACH(e[u] = v[j + u * TNI_LANES])
-      decay8x4(e, now);
-      EACH(v[j + u * TNI_LANES] = e[u])
-      part[j] = e[0] + e[1] + e[2] + e[3];
-    }
-  } else {
-    for (int64_t i = 0; i < n; i += ABREAST) decay8x4(v + i, now);
-    for (int j = 0; j < TNI_LANES; j++) part[j] = v[j];
-    for (int64_t i = TNI_LANES; i < n; i += TNI_LANES)
-      for (int j = 0; j < TNI_LANES; j++) part[j] = part[j] + v[i + j];
-  }
-  for (int w = TNI_LANES / 2; w > 0; w /= 2)
-    for (int i = 0; i < w; i++) part[i] = part[i] + part[i + w];
-  store8(max, now);
-  store8(decay, d[0]);
-  store8(sum, load8(sum) * d[0] + part[0]);
-  return true;
-}
-
 /* --- values --- */
 
 #define VALUE(k)                                                                                 \
@@ -164,4 +130,43 @@ void TNI_HOT_OWN(values8)(int rows, int64_t n, const float *p, const void *bv, i
       store8(o + 8, load8(o + 8) * decay[h + i] + acc[i][1]);
     }
   }
+}
+
+#endif
+
+/* --- probabilities --- */
+
+bool TNI_HOT_OWN(softmax8)(int64_t n, float *s, float *max, float *sum, float *decay) {
+  const v8 old = load8(max), none = old - INFINITY, zero = {0};
+  v8u *restrict v = (v8u *)(void *)s;
+  v8 top[ABREAST] = {none, none, none, none}, part[TNI_LANES];
+  v8u d[ABREAST] = {{0}};
+  for (int64_t i = 0; i < n; i += ABREAST) EACH(top[u] = max8(v[i + u], top[u]))
+  top[0] = max8(max8(top[0], top[1]), max8(top[2], top[3]));
+  const v8 now = pick8(top[0] > old, top[0], old), finite = now - now;
+  for (int r = 0; r < 8; r++)
+    if (finite[r] != 0.f) return false;
+  d[0] = pick8(old == now, zero, old - now);
+  decay8x4(d, zero);
+  if (n == ABREAST * TNI_LANES) {
+#pragma GCC unroll 1
+    for (int j = 0; j < TNI_LANES; j++) {
+      v8u e[ABREAST];
+      EACH(e[u] = v[j + u * TNI_LANES])
+      decay8x4(e, now);
+      EACH(v[j + u * TNI_LANES] = e[u])
+      part[j] = e[0] + e[1] + e[2] + e[3];
+    }
+  } else {
+    for (int64_t i = 0; i < n; i += ABREAST) decay8x4(v + i, now);
+    for (int j = 0; j < TNI_LANES; j++) part[j] = v[j];
+    for (int64_t i = TNI_LANES; i < n; i += TNI_LANES)
+      for (int j = 0; j < TNI_LANES; j++) part[j] = part[j] + v[i + j];
+  }
+  for (int w = TNI_LANES / 2; w > 0; w /= 2)
+    for (int i = 0; i < w; i++) part[i] = part[i] + part[i + w];
+  store8(max, now);
+  store8(decay, d[0]);
+  store8(sum, load8(sum) * d[0] + part[0]);
+  return true;
 }

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Products of bfloat16, for attention over caches that are kept as such, compiled once per instruction set as hot.c.
+ * aarch64 has products of its own: hot_neon.c, hot_b16_arm.c where there is BFMMLA.
  */
+#include "runtime/ops/hot/hot_lanes.h"
+
+#ifndef TNI_HOT_NEON
 #define TILE_B16
 #include "runtime/ops/hot/hot_tile.h"
+#endif
 
 typedef uint16_t u16u __attribute__((aligned(1), may_alias));
 typedef uint32_t u32u __attribute__((aligned(1), may_alias));
 
+#ifndef TNI_HOT_NEON
 void TNI_HOT_OWN(gemm_b16)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c,
                            int64_t ldc, int first) {
   hot_tile(mr, kc, a, lda, b, ldb, c, ldc, first);
@@ -107,7 +113,11 @@ void TNI_HOT_OWN(values8_b16)(int rows, int64_t n, const float *p, const void *b
   for (int h = 0; h < rows; h += 4) values(4, n, p + h, b, ldb, decay + h, c + h * ldc, ldc, h ? NULL : next);
 }
 
+#endif
+
 /* --- into bfloat16 --- */
+
+#ifndef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
 
 void TNI_HOT_OWN(to_b16)(void *dst, const void *src, int64_t n) {
   const f32u *x = src;
@@ -127,6 +137,8 @@ void TNI_HOT_OWN(to_b16)(void *dst, const void *src, int64_t n) {
   }
   for (; i < n; i++) to[i] = tni_f32_to_brain(x[i]);
 }
+
+#endif
 
 void TNI_HOT_OWN(words8_b16)(float *p, int64_t n) {
   for (int64_t j = 0; j < n; j += 2) {

@@ -8,8 +8,6 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
-#elif defined(__aarch64__) && defined(__ARM_NEON)
-#include <arm_neon.h>
 #endif
 
 typedef uint8_t u8u __attribute__((aligned(1), may_alias));
@@ -120,7 +118,7 @@ MICRO(5, L5)
 MICRO(6, L6)
 #define TILE(n) micro_##n(pairs, a, lda, b, c, ldc, first)
 
-#elif defined(__aarch64__) && defined(__ARM_NEON)
+#elif defined(TNI_HOT_NEON)
 
 static inline __attribute__((always_inline)) void micro(const int mr, int64_t pairs, const int16_t *restrict a,
                                                         int64_t lda, const int16_t *restrict b, int32_t *restrict c,
@@ -179,10 +177,10 @@ void TNI_HOT_OWN(taps)(float *restrict acc, const float *x, const float *w, int6
   int64_t t = 0;
   for (; t + 3 <= taps; t += 3) {
     const float *restrict x0 = x + t * step, *restrict x1 = x0 + step, *restrict x2 = x1 + step;
-    const v8 w0 = all8(w[t]), w1 = all8(w[t + 1]), w2 = all8(w[t + 2]);
+    const vr w0 = allr(w[t]), w1 = allr(w[t + 1]), w2 = allr(w[t + 2]);
     int64_t i = 0;
-    for (; i + 8 <= n; i += 8)
-      store8(acc + i, fma8(w2, load8(x2 + i), fma8(w1, load8(x1 + i), fma8(w0, load8(x0 + i), load8(acc + i)))));
+    for (; i + LANES_R <= n; i += LANES_R)
+      storer(acc + i, fmar(w2, loadr(x2 + i), fmar(w1, loadr(x1 + i), fmar(w0, loadr(x0 + i), loadr(acc + i)))));
     for (; i < n; i++) acc[i] = fma1(w[t + 2], x2[i], fma1(w[t + 1], x1[i], fma1(w[t], x0[i], acc[i])));
   }
   for (; t < taps; t++) add_scaled(acc, x + t * step, w[t], n);

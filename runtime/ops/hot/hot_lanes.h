@@ -17,7 +17,8 @@
 #include "runtime/ops/hot/half_bits.h"
 #include "runtime/ops/hot/loops.h"
 
-#if defined(__aarch64__)
+#if defined(__aarch64__) && !defined(TNI_HOT_PORTABLE)
+#define TNI_HOT_NEON /* registers of four lanes */
 #include <arm_neon.h>
 #elif defined(__AVX2__)
 #include <immintrin.h>
@@ -39,7 +40,7 @@ static inline v8 fma8(v8 a, v8 b, v8 c) { return a * b + c; }
 #elif defined(__FMA__)
 static inline float fma1(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static inline v8 fma8(v8 a, v8 b, v8 c) { return __builtin_ia32_vfmaddps256(a, b, c); }
-#elif defined(__aarch64__)
+#elif defined(TNI_HOT_NEON)
 static inline float fma1(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static inline v8 fma8(v8 a, v8 b, v8 c) {
   float32x4_t x[2], y[2], z[2];
@@ -95,7 +96,7 @@ static inline v8 max8(v8 a, v8 b) {
 static inline v8 high8(v8 v) { return (v8)((v8n)v & 0xffff0000u); }
 static inline v8 low8(v8 v) { return (v8)((v8n)v << 16); }
 /* fma8 where the product is exact, as that of two bfloat16 is. */
-#if defined(__FMA__) || defined(__aarch64__)
+#if defined(__FMA__) || defined(TNI_HOT_NEON)
 static inline v8 exact8(v8 a, v8 b, v8 c) { return fma8(a, b, c); }
 #else
 static inline v8 exact8(v8 a, v8 b, v8 c) { return a * b + c; }
@@ -116,10 +117,27 @@ static inline __m512 pairs16(__m512 a, __m512 b, __m512 c) {
 #endif
 #endif
 
+/* Lanes of one register, where there are registers for four or for eight of them. */
+#if defined(TNI_HOT_NEON)
+typedef float32x4_t vr;
+static inline vr load4(const f32u *p) { return vreinterpretq_f32_u8(vld1q_u8((const uint8_t *)p)); }
+static inline vr loadr(const void *p) { return load4(p); }
+static inline void storer(float *p, vr v) { vst1q_u8((uint8_t *)p, vreinterpretq_u8_f32(v)); }
+static inline vr allr(float f) { return vdupq_n_f32(f); }
+static inline vr fmar(vr a, vr b, vr c) { return vfmaq_f32(c, a, b); }
+#else
+typedef v8 vr;
+static inline vr loadr(const void *p) { return load8(p); }
+static inline void storer(float *p, vr v) { store8(p, v); }
+static inline vr allr(float f) { return all8(f); }
+static inline vr fmar(vr a, vr b, vr c) { return fma8(a, b, c); }
+#endif
+enum { LANES_R = sizeof(vr) / sizeof(float) };
+
 /* acc[i] += w * x[i], every product added with one rounding. */
 static inline void add_scaled(float *restrict acc, const f32u *restrict x, float w, int64_t n) {
   int64_t i = 0;
-  for (; i + 8 <= n; i += 8) store8(acc + i, fma8(all8(w), load8(x + i), load8(acc + i)));
+  for (; i + LANES_R <= n; i += LANES_R) storer(acc + i, fmar(allr(w), loadr(x + i), loadr(acc + i)));
   for (; i < n; i++) acc[i] = fma1(w, x[i], acc[i]);
 }
 
@@ -145,19 +163,26 @@ static inline float decay1(float x) {
   return fma1(s * s, high, low) * tni_bits_f32((tni_f32_bits(t) + 127u) << 23);
 }
 
-/* The widest registers there are: `max` stands in each eight lanes of one. */
+/* The widest registers there are: `max` stands in each eight lanes, so in one or in both of two. */
 #ifdef __AVX512F__
 typedef __m512 vw;
 typedef uint32_t vwn __attribute__((vector_size(64)));
 static inline vw allw(float f) { return _mm512_set1_ps(f); }
-static inline vw eights(v8 v) { return _mm512_broadcast_f32x8(v); }
+static inline void eights(vw *to, v8 v) { *to = _mm512_broadcast_f32x8(v); }
 static inline vw fmaw(vw a, vw b, vw c) { return _mm512_fmadd_ps(a, b, c); }
 static inline vw maxw(vw a, vw b) { return _mm512_max_ps(a, b); }
+#elif defined(TNI_HOT_NEON)
+typedef float32x4_t vw;
+typedef uint32x4_t vwn;
+static inline vw allw(float f) { return vdupq_n_f32(f); }
+static inline void eights(vw *to, v8 v) { memcpy(to, &v, sizeof v); }
+static inline vw fmaw(vw a, vw b, vw c) { return vfmaq_f32(c, a, b); }
+static inline vw maxw(vw a, vw b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 #else
 typedef v8 vw;
 typedef v8n vwn;
 static inline vw allw(float f) { return all8(f); }
-static inline vw eights(v8 v) { return v; }
+static inline void eights(vw *to, v8 v) { *to = v; }
 static inline vw fmaw(vw a, vw b, vw c) { return fma8(a, b, c); }
 static inline vw maxw(vw a, vw b) { return max8(a, b); }
 #endif
@@ -170,9 +195,10 @@ enum { ABREAST = 4, WIDE_ABREAST = ABREAST * sizeof(v8) / sizeof(vw) };
   for (size_t u = 0; u < WIDE_ABREAST; u++) e;
 static inline __attribute__((always_inline)) void decay8x4(v8u *v, v8 max) {
   vw x[WIDE_ABREAST], t[WIDE_ABREAST], r[WIDE_ABREAST], p[WIDE_ABREAST], q[WIDE_ABREAST], s[WIDE_ABREAST];
-  const vw m = eights(max);
+  vw m[sizeof max > sizeof(vw) ? 2 : 1];
+  eights(m, max);
   memcpy(x, v, sizeof x);
-  EACH_WIDE(x[u] = maxw(allw(DECAY_LEAST), x[u] - m))
+  EACH_WIDE(x[u] = maxw(allw(DECAY_LEAST), x[u] - m[u % (sizeof m / sizeof *m)]))
   EACH_WIDE(t[u] = fmaw(x[u], allw(LOG2E), allw(MAGIC)))
   EACH_WIDE(p[u] = t[u] - MAGIC)
   EACH_WIDE(r[u] = fmaw(p[u], allw(-LN2_HIGH), x[u]))

@@ -4,11 +4,21 @@
 #include <cpuid.h>
 #include <stdatomic.h>
 #endif
+#ifdef TNI_HOT_ARM
+#include <sys/auxv.h>
+#endif
 
 #include "runtime/ops/hot/loops.h"
 
 #ifdef TNI_HOT_BASE
 extern const tni_hot tni_hot_base;
+#endif
+#ifdef TNI_HOT_ARM
+extern const tni_hot tni_hot_neon, tni_hot_bf16;
+static bool has_bfmmla(void) {
+  enum { BF16 = 1 << 14 }; /* HWCAP2_BF16; older headers lack the name */
+  return getauxval(AT_HWCAP2) & BF16;
+}
 #endif
 #ifdef TNI_HOT_AVX2
 extern const tni_hot tni_hot_avx2, tni_hot_twice;
@@ -44,6 +54,10 @@ const tni_hot *tni_hot_variant(uint32_t index) {
 #ifdef TNI_HOT_BASE
   if (index == 0) return &tni_hot_base;
 #endif
+#ifdef TNI_HOT_ARM
+  if (index == 0) return &tni_hot_neon;
+  if (index == 1 && has_bfmmla()) return &tni_hot_bf16;
+#endif
 #ifdef TNI_HOT_AVX2
   if (index == 0 && has_avx2()) return &tni_hot_avx2;
 #endif
@@ -61,6 +75,8 @@ const tni_hot *tni_hot_get(void) {
   const tni_hot *best = NULL;
   for (uint32_t i = 3; i && !best; i--) best = tni_hot_variant(i - 1);
   return best ? best : &tni_hot_twice;
+#elif defined(TNI_HOT_ARM)
+  return has_bfmmla() ? &tni_hot_bf16 : &tni_hot_neon;
 #else
   return &tni_hot_base;
 #endif

@@ -99,6 +99,34 @@ MICRO2(9, L9)
 MICRO2(10, L10)
 MICRO2(11, L11)
 MICRO2(12, L12)
+#elif defined(TNI_HOT_NEON)
+/* In registers of four lanes, as hot_neon.c has it. */
+enum { TILE_MR = 6 };
+static inline __attribute__((always_inline)) void micro(const int mr, int64_t kc, const f32u *restrict a, int64_t lda,
+                                                        const f32u *restrict b, int64_t ldb, float *restrict c,
+                                                        int64_t ldc, int first) {
+  float32x4_t acc[TILE_MR][4];
+#pragma GCC unroll 6
+  for (int m = 0; m < mr; m++)
+    for (int i = 0; i < 4; i++) acc[m][i] = vdupq_n_f32(0);
+  for (int64_t k = 0; k < kc; k++, b += ldb) {
+    const float32x4_t b0 = load4(b), b1 = load4(b + 4), b2 = load4(b + 8), b3 = load4(b + 12);
+#pragma GCC unroll 6
+    for (int m = 0; m < mr; m++) {
+      const float s = a[m * lda + k];
+      acc[m][0] = vfmaq_n_f32(acc[m][0], b0, s);
+      acc[m][1] = vfmaq_n_f32(acc[m][1], b1, s);
+      acc[m][2] = vfmaq_n_f32(acc[m][2], b2, s);
+      acc[m][3] = vfmaq_n_f32(acc[m][3], b3, s);
+    }
+  }
+#pragma GCC unroll 6
+  for (int m = 0; m < mr; m++)
+    for (int i = 0; i < 4; i++) {
+      float *to = c + m * ldc + 4 * i;
+      vst1q_f32(to, first ? acc[m][i] : vaddq_f32(load4(to), acc[m][i]));
+    }
+}
 #else
 enum { TILE_MR = 6 };
 #define ACC(i) v8 c##i##0 = {0}, c##i##1 = {0};
@@ -133,17 +161,22 @@ enum { TILE_MR = 6 };
     LIST(OUT)                                                                                                 \
   }
 #endif
+#ifdef MICRO
 MICRO(1, L1)
 MICRO(2, L2)
 MICRO(3, L3)
 MICRO(4, L4)
 MICRO(5, L5)
 MICRO(6, L6)
+#define MICRO_OF(n, ...) micro_##n(__VA_ARGS__)
+#else
+#define MICRO_OF(n, ...) micro(n, __VA_ARGS__)
+#endif
 
 static void hot_tile(int mr, int64_t kc, const void *av, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,
                      int first) {
   const f32u *a = av;
-#define CALL(n) micro_##n(kc, a, lda, b, ldb, c, ldc, first)
+#define CALL(n) MICRO_OF(n, kc, a, lda, b, ldb, c, ldc, first)
 #ifdef __AVX512F__
   TNI_ROWS_12(mr, CALL)
 #else

@@ -16,6 +16,7 @@
  * Where K and V are both bfloat16 they are multiplied as such: q * scale, rounded to f32, and p (not its sum) are
  * rounded to bfloat16, and the sums over d and over a block's keys take two at a time, the second before the first
  * (hot.h). A processor with an instruction for it reads half the bytes and multiplies twice as many in a cycle.
+ * aarch64's rounds these sums its own way (tni_hot.odd_b16): there alone the instruction set changes bits.
  *
  * A sink is what was summed up before the first part: m = sink, l = 1. A slope is added as f32(slope * f32(j - i)).
  *
@@ -82,7 +83,7 @@ static void load_queries(const attention *a, const tile *t, const space *w) {
     for (int64_t i = 0; i < a->size; i++) x[i] = x[i] * a->scale;
     if (a->size % 2) x[a->size] = 0;
     a->hot->to_b16(few ? x : w->q + r * even, x, 2 * even);
-    for (int64_t i = 0; few && i < even; i++) w->q[i * FEW + r] = x[i];
+    for (int64_t i = 0; few && i < even; i++) w->q[tni_words8_at(a->hot, r, i)] = x[i];
   }
 }
 
