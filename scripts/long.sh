@@ -42,6 +42,7 @@ million|graphs of a million nodes load in 20 s of CPU and 4 GB, one step a famil
 context-131072|a prompt of 131,072 positions against float64, memory against inspect's|runtime include tests/cli/long_context.py tests/cli/tiny_decoder.py
 conform-seeds|the vendor kit on 100 seeds: the plugins but for OpenCL's, the example, what new-plugin writes, both foreign engines|runtime include plugins examples
 serve-clients|4 and 16 clients of tenon serve for ten minutes each, some of which hang up|runtime include tests/serve
+conform-arm|the vendor kit on cpu-neon-lut and the demo model's ids under qemu, one step a kind of CPU|runtime include plugins models/demo tests/arm
 exports|each export of tests/exports made anew by its exporter, verified|runtime include tests/exports
 LIST
 }
@@ -220,6 +221,32 @@ leg_conform-seeds() {
   sums=$(awk '/ cases: / {for (i = 1; i < NF; i++) {if ($(i + 1) ~ /^passed/) p += $i; if ($(i + 1) ~ /^failed/) f += $i}; n++} END {printf "%d runs of the kit, %d cases passed, %d failed", n, p, f}' "$out")
   [ "$seeds" = 100 ] || { say "conform-seeds: $seeds seeds: $sums; no row is written"; return 0; }
   record conform-seeds "$(case $sums in *" 0 failed") echo 'no finding' ;; *) echo FOUND ;; esac)" "$sums"
+}
+
+# Needs what scripts/aarch64.sh installs.
+leg_conform-arm() {
+  local b=$work/build-aarch64 out=$work/conform-arm.txt cpu run ids want sums
+  configure "$b" --cross-file "$root/scripts/aarch64.ini" -Dtests=disabled -Dbuildtype=release
+  nice ninja -C "$b" runtime/cli/tenon runtime/conform/tenon-conform plugins/cpu-neon-lut/cpu-neon-lut.so >"$b/build.log" || { tail -20 "$b/build.log"; exit 1; }
+  want=$("$python" -c "import json; print(*json.load(open('$root/tests/arm/golden.json'))['ids_g32'])")
+  [ "$(count conform-arm cpu)" != 0 ] || : >"$out"
+  for cpu in cortex-a53 cortex-a72 cortex-a76 neoverse-n1 max,sve-max-vq=1 max,sve-max-vq=2 max,sve-max-vq=4; do
+    noted conform-arm "cpu $cpu" && continue
+    run="qemu-aarch64-static -cpu $cpu"
+    # shellcheck disable=SC2086
+    nice -n 19 $run "$b/runtime/cli/tenon" conform --seed 1 --jobs 2 --patience 8 --wrapper "$run" --worker "$b/runtime/conform/tenon-conform" \
+      "$b/plugins/cpu-neon-lut/cpu-neon-lut.so" >"$work/step.txt" 2>&1 || :
+    grep -E '^(FAIL|    again)' "$work/step.txt" >>"$work/conform-arm-found.txt" || :
+    # shellcheck disable=SC2086
+    ids=$(TENON_PROBE=inprocess TENON_PLUGIN_PATH=$b/plugins/cpu-neon-lut TENON_PROFILE_PATH=$root/configs nice -n 19 $run "$b/runtime/cli/tenon" run \
+      "$root/models/demo" --profile cpu-neon --cache-dir '' -p 'In the beginning' -n 64 --temp 0 --ids) || :
+    [ "$ids" = "$want" ] && ids="ids equal" || ids="ids DIFFERENT"
+    tail -1 "$work/step.txt" | grep -q ' cases: ' || { cat "$work/step.txt"; return 1; }
+    echo "$cpu: $(tail -1 "$work/step.txt" | sed 's/.*: //'), $ids" | tee -a "$out"
+    note conform-arm "cpu $cpu"
+  done
+  sums=$(awk '{for (i = 1; i < NF; i++) {if ($(i + 1) ~ /^passed/) p += $i; if ($(i + 1) ~ /^failed/) f += $i}; d += /DIFFERENT/; n++} END {printf "%d kinds of CPU, %d cases passed, %d failed, ids of %d differ", n, p, f, d}' "$out")
+  record conform-arm "$(case $sums in *" 0 failed, ids of 0 differ") echo equal ;; *) echo DIFFERENT ;; esac)" "$sums"
 }
 
 leg_million() {
