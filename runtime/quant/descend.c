@@ -110,9 +110,7 @@ static void move_levels(const row *w, int64_t k, uint32_t m, const tni_quant_fit
     for (uint32_t i = 0; i < j; i++)
       for (uint32_t c = 0; c < n_codes; c++) cost[c] += 2 * d[i][c] * d[j][c] * h[i * K + j];
   }
-  uint32_t best = old;
-  for (uint32_t c = 0; c < n_codes; c++)
-    if (cost[c] < cost[best]) best = c;
+  const uint32_t best = tni_quant_least(cost, n_codes);
   for (uint32_t j = 0; j < m; j++)
     scale += fabsf(2 * d[j][best] * w->g[k + j]) + d[j][best] * d[j][best] * h[j * K + j];
   if (best == old || !(cost[best] < -LEAST_GAIN * scale)) return;

@@ -25,10 +25,7 @@ static uint32_t choose_level(const tni_quant_rows *s, const float *w, int64_t k,
       cost[c] += e[j][c] * e[j][c];
     }
   }
-  uint32_t best = 0;
-  for (uint32_t c = 1; c < n_codes; c++)
-    if (cost[c] < cost[best]) best = c;
-  return best;
+  return tni_quant_least(cost, n_codes);
 }
 
 /* w [b1 - b0]: the block's weights with what earlier blocks owe. */

@@ -41,6 +41,8 @@ float tni_quant_snap_zero(const tni_quant_grid *g, float zero);
 static inline float tni_quant_level(const tni_quant_grid *g, uint32_t code, uint32_t j, float zero) {
   return g->levels ? g->levels[j * g->grid.n_codes + code] : (float)code - zero;
 }
+/* The first of n costs that none is below. */
+uint32_t tni_quant_least(const float *cost, uint32_t n);
 /* The code of AFFINE nearest to w. */
 static inline uint32_t tni_quant_nearest(const tni_quant_grid *g, float w, const tni_quant_fit *f) {
   const float top = (float)(g->grid.n_codes - 1), t = f->scale ? w / f->scale + f->zero : f->zero;

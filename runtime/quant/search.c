@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The scale and zero of a group by search: starts over a range of sizes, each refitted by least squares and brought
- * onto the grid; the best of those stays.
+ * onto the grid, or the steps of a row's scale that lie there; the best of those stays.
  */
 #include <math.h>
 #include <string.h>
@@ -9,6 +9,30 @@
 #include "runtime/quant/internal.h"
 
 enum { STARTS = 10 };
+
+typedef float v4 __attribute__((vector_size(16)));
+typedef int32_t v4i __attribute__((vector_size(16)));
+
+static v4 lesser(v4 a, v4 b) {
+  const v4i less = a < b;
+  return (v4)((less & (v4i)a) | (~less & (v4i)b));
+}
+
+uint32_t tni_quant_least(const float *cost, uint32_t n) {
+  v4 low[2] = {{INFINITY, INFINITY, INFINITY, INFINITY}, {INFINITY, INFINITY, INFINITY, INFINITY}}, c[2];
+  uint32_t i = 0, at = 0;
+  for (; i + 8 <= n; i += 8) {
+    memcpy(c, cost + i, sizeof c);
+    low[0] = lesser(c[0], low[0]);
+    low[1] = lesser(c[1], low[1]);
+  }
+  low[0] = lesser(low[1], low[0]);
+  float least = INFINITY;
+  for (int k = 0; k < 4; k++) least = low[0][k] < least ? low[0][k] : least;
+  for (; i < n; i++) least = cost[i] < least ? cost[i] : least;
+  while (at < n && !(cost[at] <= least)) at++;
+  return at < n ? at : 0;
+}
 
 /* What codes nearest to w at f leave, and the sums of the scale that would suit those codes best. */
 typedef struct tally {
@@ -37,7 +61,8 @@ static void tally_levels(const tni_quant_grid *g, const tni_quant_fit *f, const 
   *t = (tally){0};
   for (int64_t k = 0; k < n; k += g->vec) {
     const uint32_t m = n - k < g->vec ? (uint32_t)(n - k) : g->vec;
-    float cost[TNI_QUANT_CODES] = {0};
+    float cost[TNI_QUANT_CODES];
+    memset(cost, 0, n_codes * sizeof *cost);
     for (uint32_t j = 0; j < m; j++) {
       const float *l = g->levels + j * n_codes, x = w[k + j], weight = wt[k + j];
       for (uint32_t c = 0; c < n_codes; c++) {
@@ -45,9 +70,7 @@ static void tally_levels(const tni_quant_grid *g, const tni_quant_fit *f, const 
         cost[c] += weight * d * d;
       }
     }
-    uint32_t best = 0;
-    for (uint32_t c = 1; c < n_codes; c++)
-      if (cost[c] < cost[best]) best = c;
+    const uint32_t best = tni_quant_least(cost, n_codes);
     t->err += (double)cost[best];
     for (uint32_t j = 0; j < m; j++) {
       const float l = g->levels[j * n_codes + best];
@@ -106,6 +129,19 @@ static float least_start(const tni_quant_grid *g) {
   return g->grid.n_codes >= 12 ? .72f : g->grid.n_codes >= 6 ? .55f : g->grid.n_codes >= 3 ? .35f : .2f;
 }
 
+/* Scales that are steps of the row's: each of them between two sizes, and the one next to the middle. */
+static void search_steps(search *s, float least, float most) {
+  tally t;
+  tni_quant_fit f = {.zero = s->g->grid.zero};
+  for (uint32_t i = 0; i < s->g->n_steps; i++) {
+    f.step = i;
+    f.scale = s->parent * s->g->steps[i];
+    if (f.scale >= least && f.scale <= most) consider(s, &f, &t);
+  }
+  if (isfinite(s->err) || !tni_quant_snap(s->g, s->parent, (least + most) / 2, &f)) return;
+  consider(s, &f, &t);
+}
+
 static void search_symmetric(search *s) {
   const tni_quant_grid *g = s->g;
   float most = 0;
@@ -117,7 +153,11 @@ static void search_symmetric(search *s) {
   }
   const bool table = g->vec > 1;
   const float unit = table ? (float)sqrt(sum / weight) / g->level_rms : fabsf(most) / g->level_max;
-  const float least = table ? .7f : least_start(g), step = ((table ? 1.6f : 1.25f) - least) / (STARTS - 1);
+  const float least = table ? .7f : least_start(g), top = table ? 1.6f : 1.25f, step = (top - least) / (STARTS - 1);
+  if (g->steps && s->parent >= 0 && !g->signs) {
+    search_steps(s, unit * least * .8f, unit * top * 1.25f); /* where refitted scales of the starts would lie */
+    return;
+  }
   for (int i = 0; i < STARTS; i++) {
     const float f = unit * (least + step * (float)i);
     start_at(s, f, g->grid.zero);
