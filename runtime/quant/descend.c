@@ -175,7 +175,7 @@ static void start_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const int64_t K = s->task->K;
   (void)worker;
   for (int64_t i = begin; i < end; i++)
-    for (int64_t k = 0; k < K; k++) s->e[i * K + k] = s->out->q[(s->r0 + i) * K + k] - s->task->w[(s->r0 + i) * K + k];
+    for (int64_t k = 0; k < K; k++) s->e[i * K + k] = s->out->q[(s->r0 + i) * K + k] - s->w[i * K + k];
 }
 
 tn_status tni_quant_descend(tni_quant_rows *s) {

@@ -61,7 +61,7 @@ static void block_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   float w[TNI_QUANT_BLOCK_MOST];
   (void)worker;
   for (int64_t i = begin; i < end; i++) {
-    const float *from = s->task->w + (s->r0 + i) * s->task->K + s->b0;
+    const float *from = s->w + i * s->task->K + s->b0;
     for (int64_t k = 0; k < n; k++) w[k] = s->b0 ? from[k] - s->y[i * n + k] : from[k];
     quantize_row(s, s->r0 + i, w);
   }

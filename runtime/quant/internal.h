@@ -55,6 +55,7 @@ typedef struct tni_quant_rows {
   const tni_quant_task *task;
   const tni_quant_codes *out;
   int64_t r0, r1, block, group, groups;
+  const float *w; /* [rows, K]: what q is to be near to */
   const float *u; /* [K,K] */
   float *e;       /* [rows, K]: errors over U's diagonal, then q - w */
   float *y;       /* [rows, block] */

@@ -5,15 +5,15 @@
 
 #include "runtime/quant/internal.h"
 
-/* h becomes h / mean diagonal + damp I, I alone where the text says nothing. */
-static tn_status damp_moments(float *h, int64_t K, float damp, tn_error *err) {
+/* h becomes h / mean diagonal + damp I, I alone where the text says nothing. unit: 1 / mean diagonal, or 0. */
+static tn_status damp_moments(float *h, int64_t K, float damp, float *unit, tn_error *err) {
   double trace = 0;
   for (int64_t k = 0; k < K; k++) {
     trace += (double)h[k * K + k];
     if (h[k * K + k] < 0) return tni_fail(err, TN_E_INVALID, NULL, "a second moment below 0");
   }
   if (!isfinite(trace)) return tni_fail(err, TN_E_INVALID, NULL, "second moments are not finite");
-  const float inverse = trace > 0 ? (float)((double)K / trace) : 0;
+  const float inverse = *unit = trace > 0 ? (float)((double)K / trace) : 0;
   for (int64_t i = 0; i < K * K; i++) h[i] *= inverse;
   for (int64_t k = 0; k < K; k++) h[k * K + k] += trace > 0 ? damp : 1;
   return TN_OK;
@@ -36,7 +36,7 @@ static void first_fits(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     for (int pass = g->steps ? 0 : 1; pass < 2; pass++) {
       for (int64_t k = 0; k < K; k += s->group) {
         const int64_t n = K - k < s->group ? K - k : s->group;
-        const tni_quant_fit f = tni_quant_fit_group(g, parent, s->task->w + r * K + k, s->weights + k, n);
+        const tni_quant_fit f = tni_quant_fit_group(g, parent, s->w + (r - s->r0) * K + k, s->weights + k, n);
         largest = fmaxf(largest, fabsf(f.scale));
         if (pass) tni_quant_fit_put(s, r, k, &f);
       }
@@ -58,6 +58,33 @@ static void diagonal(float *u, const float *h, int64_t K) {
   for (int64_t k = 0; k < K; k++) u[k * K + k] = 1 / sqrtf(h[k * K + k]);
 }
 
+/* The task's drift D becomes D H^-1, H the damped moments: what a row is multiplied by to be moved. */
+static tn_status moves_of(const tni_quant_rows *s, float unit, tn_error *err) {
+  const tni_quant_task *t = s->task;
+  const int64_t K = t->K;
+  float *y = malloc((size_t)(K * K) * sizeof *y);
+  if (!y) return tni_fail_memory(err, NULL);
+  tn_status st = tni_quant_multiply(&(tni_quant_product){K, K, K, t->drift, s->u, K, 1, 1, K, y}, s->scratch, s->run);
+  for (int64_t i = 0; st == TN_OK && i < K * K; i++) y[i] *= unit;
+  if (st == TN_OK)
+    st = tni_quant_multiply(&(tni_quant_product){K, K, K, y, s->u, K, 1, K, 1, t->drift}, s->scratch, s->run);
+  free(y);
+  return st;
+}
+
+/* The rows' aim: W, or W moved. */
+static tn_status set_aim(tni_quant_rows *s, float *aim) {
+  const tni_quant_task *t = s->task;
+  const int64_t K = t->K, rows = s->r1 - s->r0;
+  const float *w = s->w = t->w + s->r0 * K;
+  if (!aim) return TN_OK;
+  const tn_status st =
+      tni_quant_multiply(&(tni_quant_product){rows, K, K, w, t->drift, K, 1, K, 1, aim}, s->scratch, s->run);
+  for (int64_t i = 0; st == TN_OK && i < rows * K; i++) aim[i] += w[i];
+  s->w = aim;
+  return st;
+}
+
 static tn_status prepare(tni_quant_rows *s, tn_error *err) {
   const tni_quant_task *t = s->task;
   const int64_t K = t->K;
@@ -67,7 +94,8 @@ static tn_status prepare(tni_quant_rows *s, tn_error *err) {
   s->refit = s->group <= TNI_QUANT_REFIT;
   const int64_t unit = s->refit ? s->group : t->grid->vec;
   s->block = unit * (unit < TNI_QUANT_BLOCK ? TNI_QUANT_BLOCK / unit : 1);
-  tn_status st = damp_moments(t->h, K, t->damp, err);
+  float inverse = 0;
+  tn_status st = damp_moments(t->h, K, t->damp, &inverse, err);
   if (st) return st;
   float *u = (float *)(uintptr_t)s->u;
   if (t->round) {
@@ -80,7 +108,7 @@ static tn_status prepare(tni_quant_rows *s, tn_error *err) {
     s->weights[k] = t->h[k * K + k];
     s->pivots[k] = 1 / (u[k * K + k] * u[k * K + k]);
   }
-  return TN_OK;
+  return t->drift && !t->round ? moves_of(s, inverse, err) : TN_OK;
 }
 
 static tn_status check_task(const tni_quant_task *t, const tni_quant_codes *out, tn_error *err) {
@@ -96,7 +124,8 @@ tn_status tni_quant_solve(const tni_quant_task *t, const tni_quant_codes *out, t
   tn_status st = check_task(t, out, err);
   if (st) return st;
   const size_t K = (size_t)t->K, rows = t->N < TNI_QUANT_ROWS ? (size_t)t->N : TNI_QUANT_ROWS;
-  float *u = malloc(K * K * sizeof *u);
+  const bool moves = t->drift && !t->round;
+  float *u = malloc(K * K * sizeof *u), *aim = moves ? malloc(rows * K * sizeof *aim) : NULL;
   tni_quant_rows s = {.task = t,
                       .out = out,
                       .u = u,
@@ -106,12 +135,15 @@ tn_status tni_quant_solve(const tni_quant_task *t, const tni_quant_codes *out, t
                       .pivots = malloc(K * sizeof(float)),
                       .scratch = tni_quant_scratch(run),
                       .run = run};
-  st = s.u && s.e && s.y && s.weights && s.pivots && s.scratch ? prepare(&s, err) : tni_fail_memory(err, NULL);
+  st = s.u && s.e && s.y && s.weights && s.pivots && s.scratch && (aim || !moves) ? prepare(&s, err)
+                                                                                  : tni_fail_memory(err, NULL);
   for (s.r0 = 0; st == TN_OK && s.r0 < t->N; s.r0 = s.r1) {
     s.r1 = s.r0 + TNI_QUANT_ROWS < t->N ? s.r0 + TNI_QUANT_ROWS : t->N;
-    st = solve_rows(&s);
+    st = set_aim(&s, aim);
+    if (st == TN_OK) st = solve_rows(&s);
   }
   free(u);
+  free(aim);
   free(s.e);
   free(s.y);
   free(s.weights);

@@ -46,6 +46,7 @@ typedef struct tni_qz {
   tn_error *err;
   char *path, *work; /* the model file, FOLDER.partial */
   tni_model *import; /* the graph that is walked */
+  tni_model *floats; /* the same, whose weights stay; NULL where nothing is walked */
   tni_pool *pool;
   tni_pool_run run;
   tni_qz_format formats[TNI_QZ_FORMATS];
@@ -100,8 +101,8 @@ typedef struct tni_qz_solved {
   float *q;        /* [N,K] */
 } tni_qz_solved;
 void tni_qz_solved_finish(tni_qz_solved *s);
-/* Solves product i with h (NULL: rounds), or finds it in the work folder. */
-TN_MUST_CHECK tn_status tni_qz_solve(tni_qz *z, uint32_t i, float *h, tni_qz_solved *out);
+/* Solves product i with h and drift (both [K,K] and overwritten, or NULL: rounds), or finds it in the work folder. */
+TN_MUST_CHECK tn_status tni_qz_solve(tni_qz *z, uint32_t i, float *h, float *drift, tni_qz_solved *out);
 /* Whether a file of it is there. */
 bool tni_qz_is_solved(const tni_qz *z, uint32_t i);
 /* *found false: it is not there, or not whole. */

@@ -30,8 +30,7 @@ static tn_status check_budget(const tni_qz *z) {
   const tn_quantize_opts *o = &z->o;
   if (o->mean_bits > 0 && o->max_bytes)
     return tni_fail(z->err, TN_E_INVALID, "mean_bits", "mean_bits and max_bytes: one of them");
-  if (o->flags)
-    return tni_fail(z->err, TN_E_INVALID, "flags", "a budget takes no flags");
+  if (o->flags) return tni_fail(z->err, TN_E_INVALID, "flags", "a budget takes no flags");
   if (!o->n_texts || !o->texts)
     return tni_fail(z->err, TN_E_INVALID, "texts", "texts are needed: they say which products may be narrow");
   return TN_OK;
@@ -264,12 +263,11 @@ static tn_status choose_formats(tni_qz *z) {
   return st;
 }
 
-static tn_status import_graph(tni_qz *z) {
+static tn_status import_graph(tni_qz *z, tni_model **out) {
   uint32_t n;
-  tn_status st = tni_import_file(z->path, NULL, NULL, &z->import, z->err);
-  if (st == TN_OK) st = tni_infer_graph(z->import->graph, z->err);
-  if (st == TN_OK) st = tni_fold_constants(z->import->graph, 1 << 16, tni_ops_eval, NULL, &n, z->err);
-  return st == TN_OK ? tni_qz_find_products(z) : st;
+  tn_status st = tni_import_file(z->path, NULL, NULL, out, z->err);
+  if (st == TN_OK) st = tni_infer_graph((*out)->graph, z->err);
+  return st == TN_OK ? tni_fold_constants((*out)->graph, 1 << 16, tni_ops_eval, NULL, &n, z->err) : st;
 }
 
 static tn_status round_all(tni_qz *z) {
@@ -277,7 +275,7 @@ static tn_status round_all(tni_qz *z) {
   for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++) {
     tni_qz_solved s;
     if (z->products[i].format == TNI_QZ_FLOAT) continue;
-    st = tni_qz_solve(z, i, NULL, &s);
+    st = tni_qz_solve(z, i, NULL, NULL, &s);
     if (st == TN_OK) tni_qz_solved_finish(&s);
     z->n_done++;
   }
@@ -286,7 +284,9 @@ static tn_status round_all(tni_qz *z) {
 
 static tn_status quantize(tni_qz *z, const tni_folder *f) {
   const bool round = z->o.flags & TN_QUANTIZE_ROUND;
-  tn_status st = import_graph(z);
+  tn_status st = import_graph(z, &z->import);
+  if (st == TN_OK) st = tni_qz_find_products(z);
+  if (st == TN_OK && !round) st = import_graph(z, &z->floats);
   if (st == TN_OK) st = choose_formats(z);
   if (st == TN_OK && !round) st = read_texts(z, f);
   if (st == TN_OK) st = open_work(z);
@@ -319,6 +319,7 @@ tn_status tn_quantize(const tn_quantize_opts *o, tn_error *err) {
   free(z.notes);
   for (uint32_t i = 0; i < z.n_formats; i++) tni_quant_grid_finish(&z.formats[i].grid);
   tni_model_destroy(z.import);
+  tni_model_destroy(z.floats);
   tni_folder_finish(&f);
   return st;
 }

@@ -268,7 +268,7 @@ tn_status tni_qz_sense_all(tni_qz *z, uint32_t reference, tni_qz_senses *out) {
     return tni_fail_memory(z->err, z->path);
   }
   ask(&s);
-  tn_status st = tni_qz_walk_begin(&s.w, z, n_seqs);
+  tn_status st = tni_qz_walk_begin(&s.w, z, z->import->graph, n_seqs);
   if (st == TN_OK) st = walk(&s);
   out->logits = s.loss.logits;
   tni_qz_loss_end(&s.loss);

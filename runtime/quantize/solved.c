@@ -10,7 +10,7 @@
 
 #include "runtime/quantize/internal.h"
 
-static const char MAGIC[8] = "tnqz002";
+static const char MAGIC[8] = "tnqz003";
 
 typedef struct head {
   char magic[8], format[64];
@@ -146,7 +146,7 @@ tn_status tni_qz_read_weight(const tni_qz *z, const tni_qz_product *p, float *w)
   return TN_OK;
 }
 
-tn_status tni_qz_solve(tni_qz *z, uint32_t i, float *h, tni_qz_solved *out) {
+tn_status tni_qz_solve(tni_qz *z, uint32_t i, float *h, float *drift, tni_qz_solved *out) {
   const tni_qz_product *p = &z->products[i];
   const size_t n = (size_t)(p->N * p->K);
   bool found;
@@ -162,6 +162,7 @@ tn_status tni_qz_solve(tni_qz *z, uint32_t i, float *h, tni_qz_solved *out) {
                                .K = p->K,
                                .w = w,
                                .h = h ? h : own,
+                               .drift = drift,
                                .grid = &format_of(z, p)->grid,
                                .damp = .1f,
                                .sweeps = 3,

@@ -3,7 +3,7 @@
  * The walk: the graph over all sequences, from one product to the next. Between two stops each sequence runs node by
  * node, and keeps what later nodes read. At a stop the inputs of all sequences give the second moments, every product
  * of that input is solved, and its weight becomes what was solved: so later layers see what quantized earlier ones
- * give, and the whole costs one pass over the text.
+ * give. The float model is walked beside it, so that a product can make up for how far its inputs have drifted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,8 @@ tni_tensor *tni_qz_own(const tni_tensor *t) {
   return c;
 }
 
-static tn_status run_node(tni_qz_walker *w, tn_id node, const tni_tensor *const *in, tni_tensor *out, tni_arena *arena) {
+static tn_status run_node(tni_qz_walker *w, tn_id node, const tni_tensor *const *in, tni_tensor *out,
+                          tni_arena *arena) {
   const tni_node *n = tni_graph_node(w->g, node);
   return tni_ops_eval(&w->z->run.run, n, in, n->pub.n_in, out, n->pub.n_out, arena, w->z->err);
 }
@@ -192,7 +193,8 @@ static tn_status give_input(tni_qz_walker *w, tni_tensor **state, const tni_qz_t
 
 /* --- stops --- */
 
-tn_status tni_qz_add_moments(tni_qz_walker *w, tni_tensor **state, const tni_qz_product *p, float *h) {
+/* The input of p in a state, f32 [*rows, K], for free(). */
+static tn_status input_of(tni_qz_walker *w, tni_tensor **state, const tni_qz_product *p, float **out, int64_t *rows) {
   const tni_tensor *x = state[p->x];
   int64_t count = 1;
   for (uint32_t i = 0; x && i < x->rank; i++) count *= x->dims[i];
@@ -202,8 +204,31 @@ tn_status tni_qz_add_moments(tni_qz_walker *w, tni_tensor **state, const tni_qz_
   float *f = malloc((size_t)count * sizeof *f + 1);
   if (!f) return tni_fail_memory(w->z->err, p->name);
   tni_tensor_to_f32(x, 0, count, f);
-  const tn_status st = tni_quant_moments(h, f, count / p->K, p->K, &w->z->run.run, w->z->err);
-  free(f);
+  *out = f;
+  *rows = count / p->K;
+  return TN_OK;
+}
+
+tn_status tni_qz_add_moments(tni_qz_walker *w, tni_tensor **state, const tni_qz_product *p, float *h) {
+  float *x;
+  int64_t rows;
+  tn_status st = input_of(w, state, p, &x, &rows);
+  if (st) return st;
+  st = tni_quant_moments(h, x, rows, p->K, &w->z->run.run, w->z->err);
+  free(x);
+  return st;
+}
+
+/* d [K,K] += (x' - x)^T x, x' the float model's. */
+static tn_status add_drift(tni_qz_walker *w, tni_qz_walker *floats, uint32_t s, const tni_qz_product *p, float *d) {
+  const size_t at = (size_t)s * w->g->n_values;
+  float *x = NULL, *y = NULL;
+  int64_t rows;
+  tn_status st = input_of(w, w->state + at, p, &x, &rows);
+  if (st == TN_OK) st = input_of(floats, floats->state + at, p, &y, &rows);
+  if (st == TN_OK) st = tni_quant_drift(d, x, y, rows, p->K, &w->z->run.run, w->z->err);
+  free(x);
+  free(y);
   return st;
 }
 
@@ -245,24 +270,27 @@ static tn_status replace_weight(tni_qz_walker *w, const tni_qz_product *p, const
   return TN_OK;
 }
 
-static tn_status stop_at(tni_qz_walker *w, uint32_t first) {
+static tn_status stop_at(tni_qz_walker *w, tni_qz_walker *floats, uint32_t first) {
   tni_qz *z = w->z;
   const tni_qz_product *p = &z->products[first];
   const size_t bytes = (size_t)(p->K * p->K) * sizeof(float);
-  float *sum = calloc(1, bytes), *h = malloc(bytes);
-  tn_status st = sum && h ? TN_OK : tni_fail_memory(z->err, p->name);
+  float *sum = calloc(1, bytes), *h = malloc(bytes), *drift = calloc(1, bytes), *d = malloc(bytes);
+  tn_status st = sum && h && drift && d ? TN_OK : tni_fail_memory(z->err, p->name);
   bool all = true;
   for (uint32_t i = first; i < z->n_products; i++)
     all = all && (z->products[i].x != p->x || z->products[i].done || z->products[i].format == TNI_QZ_FLOAT ||
                   tni_qz_is_solved(z, i));
-  for (uint32_t s = 0; st == TN_OK && !all && s < w->n_seqs; s++)
+  for (uint32_t s = 0; st == TN_OK && !all && s < w->n_seqs; s++) {
     st = tni_qz_add_moments(w, w->state + (size_t)s * w->g->n_values, p, sum);
+    if (st == TN_OK) st = add_drift(w, floats, s, p, drift);
+  }
   for (uint32_t i = first; st == TN_OK && i < z->n_products; i++) {
     tni_qz_product *q = &z->products[i];
     tni_qz_solved solved;
     if (q->x != p->x || q->K != p->K || q->done || q->format == TNI_QZ_FLOAT) continue;
     memcpy(h, sum, bytes);
-    st = tni_qz_solve(z, i, h, &solved);
+    memcpy(d, drift, bytes);
+    st = tni_qz_solve(z, i, h, d, &solved);
     if (st != TN_OK) break;
     st = replace_weight(w, q, &solved);
     tni_qz_solved_finish(&solved);
@@ -271,6 +299,8 @@ static tn_status stop_at(tni_qz_walker *w, uint32_t first) {
   }
   free(sum);
   free(h);
+  free(drift);
+  free(d);
   return st;
 }
 
@@ -324,8 +354,7 @@ static void prepare(tni_qz_walker *w) {
   }
 }
 
-tn_status tni_qz_walk_begin(tni_qz_walker *w, tni_qz *z, uint32_t n_seqs) {
-  tni_graph *g = z->import->graph;
+tn_status tni_qz_walk_begin(tni_qz_walker *w, tni_qz *z, tni_graph *g, uint32_t n_seqs) {
   const size_t n = (size_t)g->n_values + 1;
   *w = (tni_qz_walker){.z = z,
                        .g = g,
@@ -356,16 +385,20 @@ void tni_qz_walk_end(tni_qz_walker *w) {
 }
 
 tn_status tni_qz_walk(tni_qz *z) {
-  tni_qz_walker w;
+  tni_qz_walker w, floats;
   tn_id at = 0;
-  tn_status st = tni_qz_walk_begin(&w, z, z->n_seqs);
+  tn_status st = tni_qz_walk_begin(&w, z, z->import->graph, z->n_seqs);
+  const tn_status second = tni_qz_walk_begin(&floats, z, z->floats->graph, z->n_seqs);
+  if (st == TN_OK) st = second;
   for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++) {
     if (z->products[i].done || z->products[i].format == TNI_QZ_FLOAT) continue;
     st = tni_qz_run_segment(&w, at, z->products[i].node);
+    if (st == TN_OK) st = tni_qz_run_segment(&floats, at, z->products[i].node);
     at = z->products[i].node;
     if (st == TN_OK) drop_weights(&w, at ? at - 1 : 0);
-    if (st == TN_OK) st = stop_at(&w, i);
+    if (st == TN_OK) st = stop_at(&w, &floats, i);
   }
   tni_qz_walk_end(&w);
+  tni_qz_walk_end(&floats);
   return st;
 }

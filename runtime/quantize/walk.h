@@ -18,8 +18,8 @@ typedef struct tni_qz_walker {
   float **weights;    /* [n_values]: of solved weights; void * of the stored type */
 } tni_qz_walker;
 
-/* Inputs are given; end also after a failure. */
-TN_MUST_CHECK tn_status tni_qz_walk_begin(tni_qz_walker *w, tni_qz *z, uint32_t n_seqs);
+/* g: of z, or of another import of the same file. Inputs are given; end also after a failure. */
+TN_MUST_CHECK tn_status tni_qz_walk_begin(tni_qz_walker *w, tni_qz *z, tni_graph *g, uint32_t n_seqs);
 void tni_qz_walk_end(tni_qz_walker *w);
 /* Nodes [from, to) of one sequence's state; of all sequences. */
 TN_MUST_CHECK tn_status tni_qz_run_nodes(tni_qz_walker *w, tni_tensor **state, tn_id from, tn_id to);
