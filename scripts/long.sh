@@ -25,7 +25,7 @@ work=${WORK:-$root/build-long}
 each=${SECONDS_EACH:-600} slice=${SLICE:-60}
 python=${TENON_TEST_PYTHON:-$root/.venv/bin/python}
 table=$root/tests/long/README.md
-fuzz_targets="tokenizer jinja import shapes host models files packed tensors wire"
+fuzz_targets="tokenizer jinja grammar import shapes host models files packed tensors wire"
 
 legs() {
   cat <<LIST
@@ -34,7 +34,7 @@ jinja|random templates and values against PyPI's jinja2|runtime/base runtime/llm
 tokenizer-configs|random tokenizer.json files against PyPI's|runtime/base runtime/llm tests/llm
 $(for t in $fuzz_targets; do
   of=runtime
-  case $t in tokenizer | jinja) of="runtime/base runtime/llm" ;; esac
+  case $t in tokenizer | jinja | grammar) of="runtime/base runtime/llm" ;; esac
   echo "fuzz-$t|libFuzzer, tests/fuzz/target_$t.c, with ASan and UBSan|$of tests/fuzz"
 done)
 oom|each allocation, mapping and open of each command fails once (bundle: a tenth of them)|runtime include plugins tests/oom

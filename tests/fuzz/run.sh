@@ -15,7 +15,7 @@ shift 2
 top=${FOLDER:-/tmp/tenon-fuzz} slice=${SLICE:-60} python=${TENON_TEST_PYTHON:-python3}
 # Slow is judged by the targets, in processor time (engine.h); libFuzzer's own clock is the wall's.
 options='-rss_limit_mb=2048 -malloc_limit_mb=0 -timeout=1200 -report_slow_units=1200 -max_len=8192 -print_funcs=0'
-[ $# -gt 0 ] || set -- import shapes host models wire tokenizer jinja files packed tensors graphs
+[ $# -gt 0 ] || set -- import shapes host models wire tokenizer jinja grammar files packed tensors graphs
 mkdir -p "$top"
 [ -d "$top/seeds" ] || "$python" "$here/seeds.py" "$top/seeds" "$source/models" "${TENON_TEST_DATA:-$build/tests/data}"
 commit=$(git -C "$source" rev-parse --short=9 HEAD)

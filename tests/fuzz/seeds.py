@@ -6,6 +6,7 @@ FOLDER/import and FOLDER/models get ONNX's node cases (the `onnx` package) and e
 FOLDER/files gets small files of each kind that target_files.c reads; FOLDER/tokenizer the tokenizers with texts; FOLDER/shapes and
 FOLDER/host random bytes."""
 import io
+import json
 import os
 import random
 import sys
@@ -118,8 +119,20 @@ def noise(top):
             put(os.path.join(top, target), f"seed-{i}", r.randbytes(r.choice([24, 48, 96, 160])))
 
 
+def grammars(top):
+    """What target_grammar.c reads: the kind, how many bytes choose tokens, the grammar, those bytes."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "llm"))
+    from schemas import random_schema
+
+    r = random.Random(1)
+    for i in range(200):
+        text = json.dumps(random_schema(r), ensure_ascii=False).encode()
+        put(os.path.join(top, "grammar"), f"seed-{i}", bytes([0, 24]) + text + r.randbytes(24))
+
+
 if __name__ == "__main__":
     files(sys.argv[1])
+    grammars(sys.argv[1])
     tokenizers(sys.argv[1])
     noise(sys.argv[1])
     models(sys.argv[1])

@@ -132,24 +132,28 @@ static void other_names(tni_nfa *x, json_t *names) {
   free(t);
 }
 
+/* What propertyNames says, if it is there. */
+static bool names_form(tni_schema *s, json_t *names, tni_string_parts *p) {
+  if (!names) return true;
+  const size_t mark = tni_schema_down(s, "propertyNames");
+  names = tni_schema_flat(s, names);
+  if (!names) return false;
+  if (json_is_object(names) && (json_object_get(names, "enum") || json_object_get(names, "const") ||
+                                json_object_get(names, "anyOf") || json_object_get(names, "oneOf")))
+    return tni_schema_fail(s, TN_E_UNSUPPORTED, NULL, "only pattern, format and lengths");
+  const bool ok = tni_schema_string_form(s, names, p);
+  if (ok) tni_schema_up(s, mark);
+  return ok;
+}
+
 /* The rule of a key: what propertyNames and `pattern` (NULL: none) say of a name that is no property. */
 static bool make_key(object *o, json_t *schema, const char *pattern) {
   tni_schema *s = o->s;
-  json_t *names = json_object_get(schema, "propertyNames");
   tni_string_parts p = {.form = {.most = UINT32_MAX}};
-  if (names) {
-    const size_t mark = tni_schema_down(s, "propertyNames");
-    names = tni_schema_flat(s, names);
-    if (!names) return false;
-    if (json_is_object(names) && (json_object_get(names, "enum") || json_object_get(names, "const") ||
-                                  json_object_get(names, "anyOf") || json_object_get(names, "oneOf")))
-      return tni_schema_fail(s, TN_E_UNSUPPORTED, NULL, "only pattern, format and lengths");
-    if (!tni_schema_string_form(s, names, &p)) return false;
-    tni_schema_up(s, mark);
-  }
   tni_regex_error e = {NULL, 0, TN_OK};
-  bool ok = p.form.n + 2 <= TNI_NFA_TOGETHER;
-  if (!ok) (void)tni_schema_fail(s, TN_E_LIMIT, "propertyNames", "too many patterns");
+  bool ok = names_form(s, json_object_get(schema, "propertyNames"), &p);
+  if (ok && p.form.n + 2 > TNI_NFA_TOGETHER)
+    ok = tni_schema_fail(s, TN_E_LIMIT, "propertyNames", "too many patterns");
   if (ok) {
     tni_nfa *x = &p.nfas[p.form.n];
     tni_nfa_init(x);
