@@ -41,6 +41,14 @@ TN_API TN_MUST_CHECK tn_status tn_lm_apply(const tn_lm *lm, const tn_messages *m
  * n of them. Generating from ids + *kept goes on from there. Where a model's state cannot go back (tn_session_truncate)
  * all is forgotten and *kept is 0. */
 TN_API TN_MUST_CHECK tn_status tn_chat_rewind(tn_chat *c, const int32_t *ids, size_t n, size_t *kept, tn_error *err);
+/* c guesses with a smaller model: each step tries up to n tokens that draft finds most likely after those of c, fewer where
+ * it is not sure. Texts are those that c makes without, greedy or sampled with the same seed, as far as the devices
+ * compute rows together with the bits of rows alone (docs/batching.md). draft NULL or n 0: no more guesses. The draft has
+ * caches of its own, as long as its context; beyond that nothing is guessed. draft may be destroyed before c.
+ * TN_E_INVALID: another vocabulary; TN_E_LIMIT: n above TN_DRAFT_MOST; TN_E_UNSUPPORTED: an encoder-decoder, or caches that
+ * sessions do not keep (tn_model_has_cache). Not while c generates. */
+TN_API TN_MUST_CHECK tn_status tn_chat_draft(tn_chat *c, tn_lm *draft, uint32_t n, tn_error *err);
+enum { TN_DRAFT_MOST = 64 };
 /* Tokens that c holds. */
 TN_API size_t tn_chat_length(const tn_chat *c);
 

@@ -431,8 +431,8 @@ typedef struct tn_gen_params {
   float dry, dry_base;
   uint32_t dry_length, dry_last, n_dry_break;
   const int32_t *dry_break; /* [n_dry_break] */
-  /* Tokens that are guessed from what was there before and tried in one step; greedy ids are those without. Sampling
-   * is without, and so are models whose caches are not kept. */
+  /* Tokens that are guessed from what was there before and tried in one step; ids are those without, sampled ones too.
+   * Models whose caches are not kept are without. */
   uint32_t lookup, reserved;
 } tn_gen_params;
 enum { TN_GEN_IGNORE_EOS = 1, TN_GEN_NO_SPECIAL = 2 };

@@ -17,8 +17,8 @@
 enum { MOST_LENGTHS = 16, MOST_TESTS = 3 * MOST_LENGTHS * MOST_LENGTHS };
 
 typedef struct bench_opts {
-  char *prompt, *predict, *depth, **peers;
-  int rounds, cold;
+  char *prompt, *predict, *depth, *draft, **peers;
+  int rounds, cold, draft_tokens;
 } bench_opts;
 
 typedef struct lengths {
@@ -27,7 +27,7 @@ typedef struct lengths {
 
 typedef struct bencher {
   cli *c;
-  tn_lm *lm;
+  tn_lm *lm, *draft;
   tn_chat *chat;
   bench_test tests[MOST_TESTS];
   size_t n_tests, n_peers, vocab;
@@ -239,7 +239,9 @@ static int prepare_bench(bencher *b, const bench_opts *o, const char *path) {
   while (o->peers && o->peers[b->n_peers]) b->n_peers++;
   b->rows = calloc((b->n_peers + 1) * b->n_tests, sizeof *b->rows);
   if (!b->rows) return cli_fail(b->c, TN_E_NO_MEMORY);
-  const tn_status st = tn_chat_create(b->lm, &b->chat, &b->c->err);
+  tn_status st = tn_chat_create(b->lm, &b->chat, &b->c->err);
+  if (o->draft && (rc = gen_load_for(b->c, o->draft, 0, need, &b->draft))) return rc;
+  if (st == TN_OK) st = tn_chat_draft(b->chat, b->draft, (uint32_t)o->draft_tokens, &b->c->err);
   return st == TN_OK ? make_ids(b, need) : cli_fail(b->c, st);
 }
 
@@ -260,17 +262,20 @@ static void bencher_finish(bencher *b) {
   free(b->ids);
   tn_chat_destroy(b->chat);
   tn_lm_destroy(b->lm);
+  tn_lm_destroy(b->draft);
 }
 
 int cmd_bench(int argc, const char **argv) {
   cli c = {.command = "bench"};
-  bench_opts o = {.rounds = 5};
+  bench_opts o = {.rounds = 5, .draft_tokens = 8};
   const opt_row own[] = {
       {"n-prompt", 'p', OPT_TEXT, &o.prompt, "N,...", NULL, "tokens of a prompt, or several", "512; 0: none"},
       {"n-gen", 'n', OPT_TEXT, &o.predict, "N,...", NULL, "tokens to generate, or several", "128; 0: none"},
       {"n-depth", 'd', OPT_TEXT, &o.depth, "N,...", NULL, "positions in the caches before, or several", "0"},
       {"repetitions", 'r', OPT_INT, &o.rounds, "N", "1..10000", "rounds; medians are shown", NULL},
       {"no-warmup", 0, OPT_FLAG, &o.cold, NULL, NULL, "count the first round too", NULL},
+      {"draft", 0, OPT_TEXT, &o.draft, "MODEL", NULL, "generate with guesses of this smaller model", NULL},
+      {"draft-tokens", 0, OPT_INT, &o.draft_tokens, "N", "1..64", "at most N of them at once", NULL},
       {"peer", 0, OPT_LIST, &o.peers, "CMD", NULL,
        "a command in the manner of llama-bench to run in turns with this: it is given -p, -n, -d, -r 1 and -o json "
        "(repeatable)",

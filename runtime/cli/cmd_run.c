@@ -93,6 +93,7 @@ static int run_generate(cli *c, tn_lm *lm, gen_opts *g, const char *prompt, size
   if (rc) return rc;
   tn_status st = g->ids ? TN_OK : has_text(lm, ids, n_ids, &c->err);
   if (st == TN_OK) st = tn_chat_create(lm, &chat, &c->err);
+  if (st == TN_OK) st = tn_chat_draft(chat, g->sampling.draft_lm, (uint32_t)g->sampling.draft_tokens, &c->err);
   if (json) {
     o.new_ids = json_array();
     o.text = open_memstream(&text, &n_text);
@@ -164,6 +165,8 @@ static int run_chat(cli *c, tn_lm *lm, gen_opts *g, const char *system) {
                                  "'%s' has no chat template; `tenon run` completes text", c->operand));
   const int rc = gen_params(c, g, lm, &with.params);
   if (rc) return rc;
+  with.draft = g->sampling.draft_lm;
+  with.draft_tokens = (uint32_t)g->sampling.draft_tokens;
   cli_note_weights(c, tn_lm_model(lm));
   return cli_converse(&with);
 }

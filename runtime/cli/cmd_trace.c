@@ -87,10 +87,11 @@ static tn_status cannot_write(cli *c, const char *path) {
   return cli_saved(c, cli_error(&c->err, TN_E_IO, path, "cannot write '%s': %s", path, strerror(errno)));
 }
 
-static tn_status trace_generation(cli *c, tn_lm *lm, tracer *t, const tn_gen_params *p, const int32_t *ids, size_t n,
-                                  tn_gen_result *res) {
+static tn_status trace_generation(cli *c, tn_lm *lm, tracer *t, const sampling_opts *d, const tn_gen_params *p,
+                                  const int32_t *ids, size_t n, tn_gen_result *res) {
   tn_chat *chat = NULL;
   tn_status st = tn_chat_create(lm, &chat, &c->err);
+  if (st == TN_OK) st = tn_chat_draft(chat, d->draft_lm, (uint32_t)d->draft_tokens, &c->err);
   if (st == TN_OK) tn_chat_trace(chat, on_event, t);
   cli_cancel_chat(chat);
   if (t->parts) parts_begin(t->parts);
@@ -122,7 +123,7 @@ static int trace_model(cli *c, tn_lm *lm, gen_opts *g, const trace_opts *o, cons
   }
   if (t.f) fprintf(t.f, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
   tn_gen_result res = {.h = {sizeof res, 1, 0}};
-  tn_status st = trace_generation(c, lm, &t, &p, ids, n_ids, &res);
+  tn_status st = trace_generation(c, lm, &t, &g->sampling, &p, ids, n_ids, &res);
   tn_free(ids);
   if (t.f) fprintf(t.f, "\n]}\n");
   if (t.f && (errno = tni_close_written(t.f)) != 0 && st == TN_OK) st = cannot_write(c, o->path);

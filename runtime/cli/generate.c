@@ -67,9 +67,10 @@ int gen_ids(cli *c, const gen_opts *g, const tn_lm *lm, const char *text, size_t
 }
 
 int gen_params(cli *c, gen_opts *g, const tn_lm *lm, tn_gen_params *p) {
-  const tn_status st = sampling_params(&g->sampling, lm, p, &c->err);
+  tn_status st = sampling_params(&g->sampling, lm, p, &c->err);
   p->max_tokens = (uint32_t)g->n;
   if (*g->sampling.why) return cli_usage(c, "%s", g->sampling.why);
+  if (st == TN_OK) st = sampling_draft(&g->sampling, c->rt, lm, &c->err);
   return st == TN_OK ? 0 : cli_fail(c, st);
 }
 

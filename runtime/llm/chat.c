@@ -54,6 +54,7 @@ tn_status tn_chat_create(tn_lm *lm, tn_chat **out, tn_error *err) {
 
 void tn_chat_destroy(tn_chat *c) {
   if (!c) return;
+  tn_chat_destroy(c->draft);
   if (c->session) tn_session_destroy(c->session);
   tni_source_destroy(c);
   for (uint32_t i = 0; c->feed && i < c->lm->io.n_in; i++) free(c->feed[i].v);
@@ -72,6 +73,7 @@ void tn_chat_cancel(tn_chat *c) {
   if (!c) return;
   atomic_store(&c->cancelled, true);
   tn_session_cancel(c->session);
+  if (c->draft) tn_chat_cancel(c->draft);
   if (c->source) tn_session_cancel(tni_source_session(c));
 }
 
@@ -87,8 +89,7 @@ void tn_chat_reset(tn_chat *c) {
   if (c->kept) (void)!tn_session_truncate(c->session, 0, NULL);
 }
 
-/* Tokens the model knows; 0: not said. */
-static int64_t vocabulary_size(const tn_lm *lm) {
+int64_t tni_lm_vocabulary(const tn_lm *lm) {
   const tn_io_info *x = lm->io.logits_info;
   int64_t v = x->rank > 0 ? x->dims[x->rank - 1] : 0;
   return v > 0 ? v : lm->config.vocab;
@@ -96,7 +97,7 @@ static int64_t vocabulary_size(const tn_lm *lm) {
 
 tn_status tni_chat_append(tn_chat *c, const int32_t *ids, size_t n, tn_error *err) {
   size_t total, bytes;
-  int64_t vocab = vocabulary_size(c->lm);
+  int64_t vocab = tni_lm_vocabulary(c->lm);
   if (!tni_add_size(c->n, n, &total) || total > (size_t)c->context)
     return tni_fail(err, TN_E_LIMIT, "context", "%zu tokens after %zu in the conversation, the context holds %lld", n,
                     c->n, (long long)c->context);

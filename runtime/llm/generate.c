@@ -7,13 +7,18 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
+#include "runtime/llm/draft.h"
 #include "runtime/llm/lm.h"
 #include "runtime/llm/pick.h"
 #include "runtime/llm/repeats.h"
 #include "runtime/llm/stop.h"
 #include "runtime/llm/text/text.h"
 
-enum { LOOKUP_MOST = 64 };
+enum {
+  LOOKUP_MOST = 64,
+  LOOKUP_WAIT = 8,
+  LOOKUP_FIRST = 3 /* guesses to begin with: with the last token so many rows as kernels for few take */
+};
 
 typedef struct tni_gen {
   tn_chat *c;
@@ -25,6 +30,10 @@ typedef struct tni_gen {
   tni_stop *stop;
   tni_detok *detok; /* NULL: no tokenizer */
   size_t skip;      /* bytes of the stream that are still the conversation's own text */
+  size_t ahead;     /* guesses of lookup in the next step; 0: not said yet */
+  size_t waits;     /* steps without lookup, and */
+  size_t wait_next; /* how many it will be when no guess came */
+  bool looked;      /* the last guesses are those of lookup */
   bool no_lookup;   /* the model's state cannot go back */
   tni_str text;     /* of this token */
   tn_gen_result res;
@@ -128,16 +137,35 @@ static tn_status one_token(gen *g, const float *logits, size_t vocab) {
   return TN_OK;
 }
 
-/* Guesses that the next step may run beside the last token. */
-static size_t guess_tokens(const gen *g, int32_t *ids) {
-  const tn_chat *c = g->c;
-  const size_t left = tokens_left(g), most = g->p->lookup < LOOKUP_MOST ? g->p->lookup : LOOKUP_MOST;
-  if (!most || g->no_lookup || g->p->temperature > 0 || g->p->mirostat_tau > 0 || !c->kept || c->source) return 0;
-  return left < 2 ? 0 : tni_repeat_guess(c->history, c->n, most < left - 1 ? most : left - 1, ids);
+/* More where all of them came, fewer where none or few did, and none for some steps: rows that are thrown away cost
+ * time. */
+static void learn_ahead(gen *g, size_t n, size_t came) {
+  const size_t most = g->p->lookup < LOOKUP_MOST ? g->p->lookup : LOOKUP_MOST;
+  if (came == n && n == g->ahead) g->ahead *= 2;
+  if (2 * came < n) g->ahead = g->ahead > 1 ? g->ahead / 2 : 1;
+  if (g->ahead > most) g->ahead = most;
+  g->waits = came ? 0 : g->wait_next;
+  g->wait_next = came ? 1 : g->wait_next < LOOKUP_WAIT ? 2 * g->wait_next + !g->wait_next : LOOKUP_WAIT;
 }
 
-/* The last token and n guesses in one step: each guess that is the token that would have come saves a step. What is in
- * the caches after the first that is not is forgotten. */
+/* Guesses that the next step may run beside the last token: what followed before, else what a draft finds likely. */
+static tn_status guess_tokens(gen *g, int32_t *ids, size_t *n) {
+  tn_chat *c = g->c;
+  const size_t left = tokens_left(g), most = g->p->lookup < LOOKUP_MOST ? g->p->lookup : LOOKUP_MOST;
+  *n = 0;
+  if (g->no_lookup || !c->kept || c->source || left < 2) return TN_OK;
+  if (!g->ahead) g->ahead = most < LOOKUP_FIRST ? most : LOOKUP_FIRST;
+  if (g->waits)
+    g->waits--;
+  else if (most)
+    *n = tni_repeat_guess(c->history, c->n, g->ahead < left - 1 ? g->ahead : left - 1, ids);
+  g->looked = *n > 0;
+  return *n ? TN_OK : tni_draft_guess(c, LOOKUP_MOST < left - 1 ? LOOKUP_MOST : left - 1, ids, n, g->err);
+}
+
+/* The last token and n guesses in one step. A row's token is drawn as if no guess were there: each guess that is that
+ * token saves a step, and a text is what it is without guesses, sampled ones too. What is in the caches after the first
+ * guess that did not come is forgotten. */
 static tn_status try_guesses(gen *g, const int32_t *guess, size_t n) {
   tn_chat *c = g->c;
   const size_t base = c->n;
@@ -146,10 +174,12 @@ static tn_status try_guesses(gen *g, const int32_t *guess, size_t n) {
   tn_status st = tni_chat_append(c, guess, n, g->err);
   if (st == TN_OK) st = tni_chat_step(c, false, &logits, &rows, &vocab, g->err);
   c->n = base;
-  for (size_t i = 0; st == TN_OK; i++) {
-    st = one_token(g, logits + i * vocab, vocab);
-    if (g->res.reason || i == n || c->history[c->n - 1] != guess[i]) break;
+  size_t came = 0;
+  for (; st == TN_OK; came++) {
+    st = one_token(g, logits + came * vocab, vocab);
+    if (g->res.reason || came == n || c->history[c->n - 1] != guess[came]) break;
   }
+  if (g->looked) learn_ahead(g, n, came);
   if (st != TN_OK || c->fed <= c->n - 1) return st;
   c->fed = c->n - 1;
   if (tn_session_truncate(c->session, (int64_t)c->fed, NULL) == TN_OK) return TN_OK;
@@ -163,14 +193,15 @@ static tn_status generation_loop(gen *g) {
   size_t rows, vocab, n;
   int32_t guess[LOOKUP_MOST];
   int64_t t0 = tni_now_ns();
-  tn_status st = tni_chat_step(g->c, true, &logits, &rows, &vocab, g->err);
+  tn_status st = tni_draft_follow(g->c, g->err);
+  if (st == TN_OK) st = tni_chat_step(g->c, true, &logits, &rows, &vocab, g->err);
   int64_t t1 = tni_now_ns();
   g->res.prefill_ns = t1 - t0;
   if (st == TN_OK) st = tni_gen_token(g, logits, vocab, g->err);
   while (st == TN_OK && !g->res.reason) {
-    n = guess_tokens(g, guess);
-    if (n) st = try_guesses(g, guess, n);
-    if (n) continue;
+    st = guess_tokens(g, guess, &n);
+    if (st == TN_OK && n) st = try_guesses(g, guess, n);
+    if (st != TN_OK || n) continue;
     st = tni_chat_step(g->c, true, &logits, &rows, &vocab, g->err);
     if (st == TN_OK) st = one_token(g, logits, vocab);
   }

@@ -78,10 +78,13 @@ struct tn_chat {
   tni_chat_mem logits; /* when they are not f32, or of several chunks */
   bool kept;           /* the session keeps the caches (chat_keep.c) */
   int64_t chunk;       /* then: most tokens of one step */
+  tn_chat *draft;      /* NULL: none (draft.h) */
+  uint32_t draft_most; /* its guesses of a step */
   tn_tensor **out_ptr; /* then: [outputs of the model], all NULL but the logits' */
   atomic_bool cancelled;
 };
 
+int64_t tni_lm_vocabulary(const tn_lm *lm); /* tokens the model knows; 0: not said */
 /* Appends to the history (not run yet). TN_E_LIMIT with both lengths, TN_E_INVALID for ids outside the vocabulary. */
 TN_MUST_CHECK tn_status tni_chat_append(tn_chat *c, const int32_t *ids, size_t n, tn_error *err);
 /* Runs what is not fed yet. *rows logits rows of *vocab each; the last belongs to the last token. last_only: *rows

@@ -11,6 +11,8 @@
 typedef struct cli_chat {
   tn_lm *lm; /* with a chat template */
   tn_gen_params params;
+  tn_lm *draft; /* that guesses; NULL: none */
+  uint32_t draft_tokens;
   const char *system; /* what the model is told first; NULL: nothing */
   tn_error *err;
   void (*note)(const char *fmt, ...) TN_PRINTF(1, 2); /* a line on stderr */

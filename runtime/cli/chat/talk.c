@@ -21,7 +21,8 @@ tn_status talk_error(const talk *t, tn_status st, const char *where, const char 
 tn_status talk_start(talk *t, const cli_chat *with) {
   *t = (talk){.with = with, .lm = with->lm, .p = with->params, .messages = json_array()};
   if (with->system) talk_system(t, with->system);
-  return tn_chat_create(t->lm, &t->chat, with->err);
+  const tn_status st = tn_chat_create(t->lm, &t->chat, with->err);
+  return st == TN_OK ? tn_chat_draft(t->chat, with->draft, with->draft_tokens, with->err) : st;
 }
 
 void talk_finish(talk *t) {

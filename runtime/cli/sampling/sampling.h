@@ -14,7 +14,9 @@ enum { SAMPLING_ROWS = 24 };
 typedef struct sampling_opts {
   char *seed, *schema, *grammar_file, *regex;
   char **stop;
-  int top_k, ignore_eos, lookup, min_tokens, dry_length; /* below 0: not given */
+  char *draft;      /* a model's folder */
+  tn_lm *draft_lm; /* of sampling_draft */
+  int top_k, ignore_eos, lookup, draft_tokens, min_tokens, dry_length; /* below 0: not given */
   double temp, top_p, min_p, repeat, typical, mirostat, frequency, presence, dry;
   tn_grammar *grammar; /* of sampling_params */
   char why[128];       /* a mistake in the command line; "": none */
@@ -24,6 +26,8 @@ typedef struct sampling_opts {
 size_t sampling_rows(sampling_opts *s, opt_row *rows);
 /* The model's defaults with the options on top. TN_E_INVALID with s->why: a mistake in the command line. */
 tn_status sampling_params(sampling_opts *s, const tn_lm *lm, tn_gen_params *p, tn_error *err);
+/* s->draft_lm: the model of --draft, for conversations of lm; NULL where none is given. */
+tn_status sampling_draft(sampling_opts *s, tn_runtime *rt, const tn_lm *lm, tn_error *err);
 void sampling_finish(sampling_opts *s);
 
 #endif
