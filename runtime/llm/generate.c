@@ -212,9 +212,7 @@ static tn_status generation_loop(gen *g) {
 /* Parameters are looked at before anything runs. */
 static tn_status check_gen_params(const tn_gen_params *p, tn_error *err) {
   if (p->n_stop && !p->stop) return tni_fail(err, TN_E_INVALID, "stop", "n_stop is %u and stop is NULL", p->n_stop);
-  tn_status st = tni_known_bits(p->flags, TN_GEN_IGNORE_EOS | TN_GEN_NO_SPECIAL, "tn_gen_params.flags", err);
-  if (st == TN_OK) st = tni_known_bits(p->reserved, 0, "tn_gen_params.reserved", err);
-  return st == TN_OK ? tni_pick_check(p, err) : st;
+  return tni_pick_check(p, err);
 }
 
 /* A conversation with another source, whose first token is the decoder's. */

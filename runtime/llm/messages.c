@@ -87,6 +87,7 @@ tn_status tn_lm_apply(const tn_lm *lm, const tn_messages *m, char **text, size_t
   tni_ids made = {0};
   tn_status st = tni_take(&mine, sizeof mine, m, "tn_messages", err);
   if (st == TN_OK) st = tni_known_bits(mine.flags, TN_MESSAGES_PROMPT, "tn_messages.flags", err);
+  if (st == TN_OK) st = tni_known_bits(mine.reserved, 0, "tn_messages.reserved", err);
   if (st == TN_OK && !mine.messages) st = tni_fail(err, TN_E_INVALID, "messages", "NULL");
   if (st == TN_OK && ((text && !n_text) || (ids && !n_ids))) st = tni_fail(err, TN_E_INVALID, "tn_lm_apply", "NULL");
   if (st == TN_OK) st = render(lm, &mine, &t, err);

@@ -44,7 +44,9 @@ static tni_sampler_params params_of(const tn_gen_params *p) {
 tn_status tni_pick_check(const tn_gen_params *p, tn_error *err) {
   tni_sampler *s = NULL;
   const tni_sampler_params sp = params_of(p);
-  tn_status st = tni_counted(p->bias, p->n_bias, "bias", err);
+  tn_status st = tni_known_bits(p->flags, TN_GEN_IGNORE_EOS | TN_GEN_NO_SPECIAL, "tn_gen_params.flags", err);
+  if (st == TN_OK) st = tni_known_bits(p->reserved, 0, "tn_gen_params.reserved", err);
+  if (st == TN_OK) st = tni_counted(p->bias, p->n_bias, "bias", err);
   if (st == TN_OK) st = tni_counted(p->dry_break, p->n_dry_break, "dry_break", err);
   if (st == TN_OK && p->n_bias > BIASES) st = tni_fail(err, TN_E_LIMIT, "bias", "%u of them", p->n_bias);
   if (st == TN_OK && p->n_dry_break > BREAKS)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include <tenon/bundle.h>
+#include <tenon/lm.h>
 #include <tenon/quantize.h>
 #include <tenon/tasks.h>
 #include <tenon/tenon.h>
@@ -18,7 +19,7 @@ enum { MOST_IO = 64 };
 
 typedef struct fixture {
   const char *model_path, *lm_path, *embed_path, *classify_path, *image_path, *tensor_path, *out_path, *bundle_path,
-      *state_path;
+      *state_path, *chat_path;
   tn_runtime_opts runtime_opts;
   tn_model_opts model_opts;
   tn_lm_opts lm_opts;
@@ -35,6 +36,14 @@ typedef struct fixture {
   tn_session *session, *keeping, *keeping2, *slotted;
   tn_lm *lm;
   tn_chat *chat;
+  tn_messages messages;
+  tn_batch_opts batch_opts;
+  tn_batch_prefixes prefixes;
+  tn_batch *batch; /* of two slots; the first has a text */
+  tn_grammar *grammar;
+  tn_sampler *sampler;
+  float *logits; /* [vocab] */
+  size_t vocab;
   tn_embedder *embedder;
   tn_classifier *classifier;
   tn_tensor tensor;
@@ -56,6 +65,11 @@ typedef struct fixture {
     tn_session *session;
     tn_lm *lm;
     tn_chat *chat;
+    tn_batch *batch;
+    tn_grammar *grammar;
+    tn_sampler *sampler;
+    uint32_t u32;
+    int32_t i32;
     tn_embedder *embedder;
     tn_classifier *classifier;
     tn_tensor *tensor;
@@ -65,7 +79,7 @@ typedef struct fixture {
     float *floats;
     const float *row;
     const char *name;
-    size_t n;
+    size_t n, n2;
     int64_t i64;
     void *bytes;
     uint64_t n_bytes;

@@ -63,6 +63,10 @@ static void make_options(fixture *x, const char *folder) {
   x->out_path = in_folder(folder, "out.npy");
   x->bundle_path = folder;
   x->state_path = in_folder(folder, "state");
+  x->chat_path = in_folder(folder, "chat");
+  x->messages = (tn_messages){.h = {sizeof(tn_messages), 1, 0}, .messages = "[{\"role\": \"user\", \"content\": \"Once\"}]"};
+  x->batch_opts = (tn_batch_opts){.h = {sizeof(tn_batch_opts), 1, 0}, .slots = 2, .context = 32};
+  x->prefixes = (tn_batch_prefixes){.h = {sizeof(tn_batch_prefixes), 1, 0}};
   x->runtime_opts =
       (tn_runtime_opts){.h = {sizeof(tn_runtime_opts), 1, 0}, .profile = in_folder(folder, "host.yaml"), .threads = 1};
   x->model_opts = (tn_model_opts){.h = {sizeof(tn_model_opts), 1, 0}, .flags = TN_MODEL_DECODER, .max_seq = 64};
@@ -85,6 +89,26 @@ static void make_options(fixture *x, const char *folder) {
   x->gen.max_tokens = 1;
 }
 
+/* What lm.h makes of a model. */
+static void make_texts(fixture *x) {
+  const float *logits;
+  size_t rows;
+  uint32_t slot;
+  memcpy(x->ids, (int32_t[]){1, 2, 3}, sizeof x->ids);
+  must(tn_chat_create(x->lm, &x->chat, &x->err), x, "chat");
+  must(tn_chat_save(x->chat, x->chat_path, &x->err), x, "saved chat");
+  must(tn_batch_create(x->lm, &x->batch_opts, &x->batch, &x->err), x, "batch");
+  must(tn_batch_start(x->batch, x->ids, 3, &x->gen, NULL, NULL, &slot, &x->err), x, "text of a batch");
+  must(tn_grammar_create(x->lm, TN_GRAMMAR_JSON_SCHEMA, "{}", 2, &x->grammar, &x->err), x, "grammar");
+  must(tn_sampler_create(x->lm, &x->gen, x->ids, 3, &x->sampler, &x->err), x, "sampler");
+  tn_chat *c;
+  must(tn_chat_create(x->lm, &c, &x->err), x, "chat");
+  must(tn_chat_score(c, x->ids, 3, &logits, &rows, &x->vocab, &x->err), x, "logits");
+  tn_chat_destroy(c);
+  x->logits = calloc(x->vocab, sizeof *x->logits);
+  if (!x->logits) exit(1);
+}
+
 static void make_objects(fixture *x) {
   static const float values[4] = {1, 2, 3, 4};
   static const uint8_t pixels[32 * 32 * 3];
@@ -104,7 +128,7 @@ static void make_objects(fixture *x) {
   must(tn_session_keep(x->slotted, &slots, &x->err), x, "slots");
   must(tn_session_save(x->keeping2, x->state_path, NULL, 0, &x->err), x, "saved caches");
   must(tn_lm_load(x->rt, x->lm_path, &x->lm_opts, &x->lm, &x->err), x, "lm");
-  must(tn_chat_create(x->lm, &x->chat, &x->err), x, "chat");
+  make_texts(x);
   must(tn_embedder_load(x->rt, x->embed_path, &x->embed_opts, &x->embedder, &x->err), x, "embedder");
   must(tn_classifier_load(x->rt, x->classify_path, &x->classify_opts, &x->classifier, &x->err), x, "classifier");
   x->tensor = (tn_tensor){.h = {sizeof(tn_tensor), 1, 0},
@@ -115,7 +139,6 @@ static void make_objects(fixture *x) {
                           .data = values,
                           .bytes = 16};
   x->image = (tn_image){.h = {sizeof(tn_image), 1, 0}, .width = 32, .height = 32, .channels = 3, .pixels = pixels};
-  memcpy(x->ids, (int32_t[]){1, 2, 3}, sizeof x->ids);
   x->format_params[0] = 32;
   x->texts[0] = "a big dog";
   x->lengths[0] = 9;
@@ -210,6 +233,10 @@ static void destroy_objects(fixture *x) {
   tn_session_destroy(x->keeping);
   tn_session_destroy(x->keeping2);
   tn_model_destroy(x->model);
+  tn_sampler_destroy(x->sampler);
+  tn_grammar_destroy(x->grammar);
+  tn_batch_destroy(x->batch);
+  free(x->logits);
   tn_chat_destroy(x->chat);
   tn_lm_destroy(x->lm);
   tn_embedder_destroy(x->embedder);

@@ -42,13 +42,18 @@ GOOD = {
     ("tn_embed", "count"): "1", ("tn_embed", "texts"): "x->texts", ("tn_embed", "len"): "x->lengths",
     ("tn_lm_encode", "ids"): "&x->out.ids", ("tn_lm_is_eos", "id"): "1", ("tn_classifier_label", "i"): "0", ("tn_model_input", "i"): "0", ("tn_model_output", "i"): "0",
     ("tn_bundle_make", "runtime"): "&x->runtime_opts",
+    ("tn_chat_rewind", "n"): "3", ("tn_chat_fork", "n"): "SIZE_MAX", ("tn_chat_save", "path"): "x->out_path",
+    ("tn_chat_load", "path"): "x->chat_path", ("tn_lm_apply", "n_ids"): "&x->out.n2", ("tn_lm_apply", "ids"): "&x->out.ids",
+    ("tn_batch_start", "n"): "3", ("tn_batch_start", "slot"): "&x->out.u32", ("tn_grammar_create", "kind"): "TN_GRAMMAR_JSON_SCHEMA",
+    ("tn_grammar_create", "text"): '"{}"', ("tn_grammar_create", "n"): "2", ("tn_sampler_create", "n"): "3",
+    ("tn_sampler_pick", "vocab"): "x->vocab", ("tn_sampler_pick", "left"): "UINT32_MAX", ("tn_sampler_pick", "logits"): "x->logits",
 }
 BY_NAME = {"path": "x->model_path", "phase": "TN_PHASE_ANY", "ids": "x->ids", "fn": "NULL", "user": "NULL", "flags": "0",
            "add_special": "0", "skip_special": "0", "st": "TN_OK", "dt": "TN_DT_F32"}
 BY_TYPE = {
     "tn_runtime *": "x->rt", "const tn_runtime *": "x->rt", "tn_model *": "x->model", "const tn_model *": "x->model",
     "tn_session *": "x->session", "const tn_session *": "x->session", "tn_lm *": "x->lm", "const tn_lm *": "x->lm",
-    "tn_chat *": "x->chat", "tn_embedder *": "x->embedder", "const tn_embedder *": "x->embedder",
+    "tn_chat *": "x->chat", "const tn_chat *": "x->chat", "const float *": "x->logits", "tn_embedder *": "x->embedder", "const tn_embedder *": "x->embedder",
     "tn_classifier *": "x->classifier", "const tn_classifier *": "x->classifier", "const tn_image *": "&x->image",
     "const tn_tensor *": "&x->tensor", "const tn_calibration_text *": "&x->calibration_text",
     "const tn_runtime_opts *": "&x->runtime_opts", "const tn_model_opts *": "&x->model_opts",
@@ -60,6 +65,10 @@ BY_TYPE = {
     "tn_chat **": "&x->out.chat", "tn_embedder **": "&x->out.embedder", "tn_classifier **": "&x->out.classifier",
     "tn_tensor **": "&x->out.tensor", "tn_image **": "&x->out.image", "char **": "&x->out.text", "int32_t **": "&x->out.ids",
     "float **": "&x->out.floats", "const float **": "&x->out.row", "size_t *": "&x->out.n", "int64_t *": "&x->out.i64",
+    "const tn_messages *": "&x->messages", "const tn_batch_opts *": "&x->batch_opts", "tn_batch_prefixes *": "&x->prefixes",
+    "tn_batch *": "x->batch", "const tn_batch *": "x->batch", "tn_batch **": "&x->out.batch", "tn_grammar *": "x->grammar",
+    "tn_grammar **": "&x->out.grammar", "tn_sampler *": "x->sampler", "const tn_sampler *": "x->sampler",
+    "tn_sampler **": "&x->out.sampler", "uint32_t *": "&x->out.u32", "int32_t *": "&x->out.i32",
     "const char **": "&x->out.name", "void **": "&x->out.bytes", "uint64_t *": "&x->out.n_bytes",
 }
 # The call as it should be need not succeed on the fixture, for this reason.
@@ -82,6 +91,11 @@ ALLOWED = {
     ("tn_bundle_make", "runtime", "NULL"): "all defaults", ("tn_lm_encode", "n", "NULL with a count"): "tested as text",
     ("tn_chat_score", "logits", "NULL"): "not wanted", ("tn_chat_score", "rows", "NULL"): "not wanted",
     ("tn_chat_score", "vocab", "NULL"): "not wanted",
+    ("tn_lm_apply", "text", "NULL"): "not wanted", ("tn_lm_apply", "n_text", "NULL"): "not wanted",
+    ("tn_lm_apply", "ids", "NULL"): "not wanted", ("tn_lm_apply", "n_ids", "NULL"): "not wanted",
+    ("tn_lm_apply", "m.now", "-5"): "before 1970", ("tn_batch_create", "o", "NULL"): "all defaults",
+    ("tn_batch_start", "p", "NULL"): "defaults", ("tn_batch_result", "cached", "NULL"): "not wanted",
+    ("tn_sampler_create", "p", "NULL"): "defaults", ("tn_sampler_create", "p.stop", "NULL with a count"): "samplers know no stops",
 }
 TEXTS_MAY_BE_EMPTY = {"prompt", "text", "texts", "label", "calibration"}
 
@@ -179,7 +193,7 @@ def wrong(function, kind, name, structs, args):
                 continue  # written by the function, which looks at the size only
             good = good_value(function, kind, name)
             yield f".{field} {way}", f"{base} o = *({good}); {code};", "&o"
-    if kind == "uint32_t" and name in ("phase", "what"):
+    if kind == "uint32_t" and name in ("phase", "what", "kind"):
         yield "77", "", "77"
     if kind == "uint32_t" and name == "flags":
         yield "unknown bit", "", "1u << 30"
