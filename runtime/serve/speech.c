@@ -145,7 +145,7 @@ static bool think(srv_speech *s, bool last) {
   if (last && !whole) at = s->held.n;
   add_text(s, &s->thoughts, s->held.v, at);
   drop(&s->held, whole ? at + sizeof shut - 1 : at);
-  if (whole) drop(&s->held, blanks(&s->held));
+  s->skips = whole;
   s->thinks = !whole;
   s->began = !whole; /* what comes then may be a call */
   return whole;
@@ -163,7 +163,7 @@ static bool call(srv_speech *s, bool last) {
     add_text(s, &s->content, s->held.v, whole ? at + strlen(close) : at);
   }
   drop(&s->held, whole ? at + strlen(close) : at);
-  if (whole && good) drop(&s->held, blanks(&s->held));
+  s->skips = whole && good;
   s->tag = -1;
   return true;
 }
@@ -192,7 +192,10 @@ void srv_speech_push(srv_speech *s, const char *text, size_t n, bool last) {
   if (s->no_memory) return;
   bool more = true;
   while (more && !s->no_memory && (s->held.n || !s->began)) {
-    if (!s->began)
+    if (s->skips && s->held.n) {
+      drop(&s->held, blanks(&s->held));
+      s->skips = s->held.n == 0; /* more of them may come */
+    } else if (!s->began)
       more = begin(s, last);
     else if (s->thinks)
       more = think(s, last);

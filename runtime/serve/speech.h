@@ -21,6 +21,7 @@ typedef struct srv_speech {
   const json_t *tools; /* NULL: nobody calls one; lives on */
   bool one;            /* one call at most */
   bool thinks, began;
+  bool skips;          /* blanks that come next are not said */
   int tag;             /* the open tag of a call, or -1 */
   srv_buffer held;       /* not decided yet */
   /* Whoever reads them sets n to 0, or lets them grow. */

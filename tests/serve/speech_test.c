@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a model says, taken apart: the same whole, letter by letter, and in pieces of any length.
+ */
+#include <CUnit/Basic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/serve/speech.h"
+
+enum { PARTS = 6, RANDOM = 3000 };
+
+static json_t *tools;
+
+typedef struct heard {
+  char *content, *thoughts, *calls;
+} heard;
+
+/* Names and arguments; ids are drawn. */
+static char *calls_of(const srv_speech *s) {
+  json_t *list = json_array(), *c;
+  size_t i;
+  json_array_foreach(s->calls, i, c) json_array_append(list, json_object_get(c, "function"));
+  char *text = json_dumps(list, JSON_SORT_KEYS | JSON_COMPACT);
+  json_decref(list);
+  return text;
+}
+
+typedef struct setting {
+  bool tools, one, thinks;
+} setting;
+
+/* In pieces of so many bytes; 0: of lengths that state draws. */
+static heard hear(const char *text, setting o, size_t piece, uint32_t state) {
+  srv_speech s;
+  const size_t n = strlen(text);
+  srv_speech_init(&s, o.tools ? tools : NULL, o.one, o.thinks);
+  for (size_t at = 0, len; at < n; at += len) {
+    state = state * 1664525u + 1013904223u;
+    len = piece ? piece : 1 + (state >> 16) % 9;
+    if (len > n - at) len = n - at;
+    char *own = malloc(len); /* what is read beyond it is seen by a sanitizer */
+    CU_ASSERT_FATAL(own != NULL);
+    memcpy(own, text + at, len);
+    srv_speech_push(&s, own, len, false);
+    free(own);
+  }
+  srv_speech_push(&s, "", 0, true);
+  CU_ASSERT_FALSE(s.no_memory);
+  const heard h = {strdup(s.content.n ? s.content.v : ""), strdup(s.thoughts.n ? s.thoughts.v : ""), calls_of(&s)};
+  srv_speech_finish(&s);
+  return h;
+}
+
+static void forget(heard *h) {
+  free(h->content);
+  free(h->thoughts);
+  free(h->calls);
+}
+
+static bool same(const heard *a, const heard *b) {
+  return strcmp(a->content, b->content) == 0 && strcmp(a->thoughts, b->thoughts) == 0 && strcmp(a->calls, b->calls) == 0;
+}
+
+static void alike(const char *text, setting o) {
+  heard whole = hear(text, o, SIZE_MAX, 1);
+  for (size_t i = 0; i < 6; i++) {
+    heard cut = hear(text, o, i < 3 ? i + 1 : 0, (uint32_t)(i * 77 + 5));
+    if (!same(&whole, &cut))
+      printf("\n  [%s] tools %d one %d thinks %d, way %zu:\n    whole  [%s] [%s] %s\n    pieces [%s] [%s] %s", text, o.tools, o.one,
+             o.thinks, i, whole.content, whole.thoughts, whole.calls, cut.content, cut.thoughts, cut.calls);
+    CU_ASSERT_TRUE(same(&whole, &cut));
+    forget(&cut);
+  }
+  forget(&whole);
+}
+
+#define W "{\"name\": \"weather\", \"arguments\": {\"city\": \"Oslo\"}}"
+#define W_CALL "{\"arguments\":\"{\\\"city\\\": \\\"Oslo\\\"}\",\"name\":\"weather\"}"
+#define C "{\"name\": \"clock\", \"parameters\": {}}"
+#define C_CALL "{\"arguments\":\"{}\",\"name\":\"clock\"}"
+
+static const struct {
+  const char *text, *content, *thoughts, *calls;
+  setting o;
+} cases[] = {
+    {"Plain.", "Plain.", "", "[]", {0}},
+    {"", "", "", "[]", {.tools = true}},
+    {" \n", " \n", "", "[]", {0}},
+    {"<think>well</think>\n\nIt is.", "It is.", "well", "[]", {0}},
+    {"<think>well</think>\n\n", "", "well", "[]", {0}},
+    {"\n<think>on and on", "", "on and on", "[]", {0}},
+    {"it is so</think> yes", "yes", "it is so", "[]", {.thinks = true}},
+    {"a </think> b", "a </think> b", "", "[]", {0}},
+    {"Look:\n<tool_call>\n" W "\n</tool_call>", "Look:", "", "[" W_CALL "]", {.tools = true}},
+    {"<tool_call>" W "</tool_call>\n<tool_call>" C "</tool_call>", "", "", "[" W_CALL "," C_CALL "]", {.tools = true}},
+    {"<tool_call>" W "</tool_call>\n<tool_call>" C "</tool_call>", "", "", "[" W_CALL "]", {.tools = true, .one = true}},
+    {"<tool_call>" W "</tool_call>", "<tool_call>" W "</tool_call>", "", "[]", {0}},
+    {"<tool_call>" W "</tool_call>\n and more", "and more", "", "[" W_CALL "]", {.tools = true}},
+    {"<|tool_call|>[" W "]<|/tool_call|>", "", "", "[" W_CALL "]", {.tools = true}},
+    {"[TOOL_CALLS] [" W "," C "]", "", "", "[" W_CALL "," C_CALL "]", {.tools = true}},
+    {"<|python_tag|>" W, "", "", "[" W_CALL "]", {.tools = true}},
+    {W, "", "", "[" W_CALL "]", {.tools = true}},
+    {" [" W "]", "", "", "[" W_CALL "]", {.tools = true}},
+    {"<think>a</think>\n" C, "", "a", "[" C_CALL "]", {.tools = true}},
+    {"{\"name\": \"nobody\", \"arguments\": {}}", "{\"name\": \"nobody\", \"arguments\": {}}", "", "[]", {.tools = true}},
+    {"<tool_call>{\"na</tool_call> x", "<tool_call>{\"na</tool_call> x", "", "[]", {.tools = true}},
+    {"a < b <tool <tool_caller> <tool_", "a < b <tool <tool_caller> <tool_", "", "[]", {.tools = true}},
+    {"[1, 2]", "[1, 2]", "", "[]", {.tools = true}},
+    {"[TOOL_", "[TOOL_", "", "[]", {.tools = true}},
+    {"said \n ", "said \n ", "", "[]", {.tools = true}},
+};
+
+static void test_cases(void) {
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    heard h = hear(cases[i].text, cases[i].o, SIZE_MAX, 1);
+    const bool good = strcmp(h.content, cases[i].content) == 0 && strcmp(h.thoughts, cases[i].thoughts) == 0 &&
+                      strcmp(h.calls, cases[i].calls) == 0;
+    if (!good) printf("\n  [%s]: [%s] [%s] %s", cases[i].text, h.content, h.thoughts, h.calls);
+    CU_ASSERT_TRUE(good);
+    forget(&h);
+    alike(cases[i].text, cases[i].o);
+  }
+}
+
+static void test_random(void) {
+  static const char *const parts[] = {"<think>", "</think>", "<tool_call>", "</tool_call>", "<|tool_call|>", "<|/tool_call|>",
+                                      "[TOOL_CALLS]", "<|python_tag|>", W, C, "[" C "]", " ", "\n\n", "words and", "<", "</", "[", "{",
+                                      "<tool_", "<|", "]", "\xc3\xa9"};
+  uint32_t state = 3;
+  for (int i = 0; i < RANDOM; i++) {
+    char text[1024] = "";
+    for (int k = 0; k < PARTS; k++) {
+      state = state * 1664525u + 1013904223u;
+      strcat(text, parts[(state >> 12) % (sizeof parts / sizeof *parts)]);
+    }
+    state = state * 1664525u + 1013904223u;
+    alike(text, (setting){.tools = (state >> 20) % 4 != 0, .one = (state >> 24) % 4 == 0, .thinks = (state >> 28) % 4 == 0});
+    if (CU_get_number_of_failures() > 50) return; /* enough to see */
+  }
+}
+
+int main(void) {
+  tools = json_loads("[{\"function\": {\"name\": \"weather\"}}, {\"function\": {\"name\": \"clock\"}}]", 0, NULL);
+  CU_initialize_registry();
+  CU_pSuite s = CU_add_suite("speech", NULL, NULL);
+  CU_add_test(s, "cases", test_cases);
+  CU_add_test(s, "pieces of anything", test_random);
+  CU_basic_set_mode(CU_BRM_VERBOSE);
+  CU_basic_run_tests();
+  const unsigned failed = CU_get_number_of_failures();
+  CU_cleanup_registry();
+  json_decref(tools);
+  return failed != 0;
+}
