@@ -26,7 +26,7 @@ meson test -C "$build" --print-errorlogs --timeout-multiplier 10 kernels formats
   every-weight-cpu-neon-lut every-weight-demo-cpu-neon-lut broken-weight-cpu-neon-lut conform-cpu-neon-lut || status=$?
 for tier in cortex-a72:neon cortex-a76:dotprod; do
   cpu=${tier%:*}
-  qemu-aarch64-static -cpu "$cpu" "$build/tests/kernels/kernels-test" --only "${tier#*:}" >"$build/kernels-$cpu.log" ||
+  qemu-aarch64-static -cpu "$cpu" "$build/tests/kernels/kernels-test" --bits --only "${tier#*:}" >"$build/kernels-$cpu.log" ||
     { status=1; cat "$build/kernels-$cpu.log"; }
 done
 

@@ -11,6 +11,7 @@
 
 uint64_t test_seed = 20260101;
 const char *test_only = "";
+bool test_bits;
 
 rng rng_of(uint64_t stream) { return (rng){test_seed * 0x9e3779b97f4a7c15u + stream * 0xbf58476d1ce4e5b9u + 1}; }
 

@@ -24,6 +24,8 @@
 extern uint64_t test_seed;
 /* Only kernels whose name contains this; "": all, and everything that is not a kernel. */
 extern const char *test_only;
+/* Variants are compared with the reference's bits alone. */
+extern bool test_bits;
 typedef struct rng {
   uint64_t s;
 } rng;

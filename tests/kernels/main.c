@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kernels [--seed N] [--bench] [--only PART_OF_A_KERNELS_NAME] [PLUGIN.so]
+ * kernels [--seed N] [--bench] [--only PART_OF_A_KERNELS_NAME] [--bits] [PLUGIN.so]
+ *
+ * --bits: variants against the reference's bits alone; that these are within the bound another run tells.
  */
 #include <CUnit/Basic.h>
 #include <stdio.h>
@@ -20,6 +22,8 @@ int main(int argc, char **argv) {
       test_seed = strtoull(argv[++i], NULL, 0);
     else if (!strcmp(argv[i], "--only") && i + 1 < argc)
       test_only = argv[++i];
+    else if (!strcmp(argv[i], "--bits"))
+      test_bits = true;
     else
       so = argv[i];
   }

@@ -168,7 +168,7 @@ static void check_case(tally *t, const matrix *w, int64_t M, int px) {
   ok = compute(scalar_of(w->k), w->packed, g, &r, M, want) && ok;
   ok = ok && !memcmp(acc, want, (size_t)M * 16 * sizeof *acc);
   /* Of bits that are the scalar's its own turn says it, but for what only the others compute. */
-  const bool told = w->k != scalar_of(w->k) && !*test_only && w->K <= MOST_TOLD;
+  const bool told = w->k != scalar_of(w->k) && (test_bits || (!*test_only && w->K <= MOST_TOLD));
   ok = ok && (told || within(numerics_of_kernel(w->k, &w->blob), x, M, w->K, w->back, acc));
   note(t, ok, M, w->K, px, w->pattern);
   act_free(&a);
