@@ -7,12 +7,14 @@
 #include <sys/random.h>
 
 #include "runtime/base/base.h"
+#include "runtime/serve/callxml.h"
 
 /* How families of models mark calls. close NULL: to the end of the text. */
 static const struct {
   const char *open, *close;
 } tags[] = {{"<tool_call>", "</tool_call>"},
             {"<|tool_call|>", "<|/tool_call|>"},
+            {SRV_CALLXML_OPEN, "</function>"},
             {"[TOOL_CALLS]", NULL},
             {"<|python_tag|>", NULL}};
 enum { TAGS = sizeof tags / sizeof *tags, BARE = TAGS };
@@ -84,6 +86,7 @@ static json_t *call_json(const srv_speech *s, const json_t *j, bool known) {
 /* False: the text is no call. known: only of tools that there are. */
 static bool take_calls(srv_speech *s, const char *text, size_t n, bool known) {
   json_t *j = json_loadb(text, n, 0, NULL), *found = json_array();
+  if (!j && !known) j = srv_callxml_read(s->tools, text, n);
   const size_t count = json_is_array(j) ? json_array_size(j) : 1;
   bool good = j && count > 0;
   for (size_t i = 0; good && i < count; i++) {

@@ -83,6 +83,14 @@ static void alike(const char *text, setting o) {
 #define C "{\"name\": \"clock\", \"parameters\": {}}"
 #define C_CALL "{\"arguments\":\"{}\",\"name\":\"clock\"}"
 
+#define X "<function=weather>\n<parameter=city>\nOslo\n</parameter>\n</function>"
+#define X_MORE \
+  "<function=weather>\n<parameter=city>\n7\n</parameter>\n<parameter=days>\n3\n</parameter>\n<parameter=units>\nm\n</parameter>\n" \
+  "<parameter=at>\n{\"x\": [1, 2]}\n</parameter>\n<parameter=other>\n5\n</parameter>\n</function>"
+#define X_MORE_CALL \
+  "{\"arguments\":\"{\\\"city\\\": \\\"7\\\", \\\"days\\\": 3, \\\"units\\\": \\\"m\\\", \\\"at\\\": {\\\"x\\\": [1, 2]}, " \
+  "\\\"other\\\": \\\"5\\\"}\",\"name\":\"weather\"}"
+
 static const struct {
   const char *text, *content, *thoughts, *calls;
   setting o;
@@ -106,6 +114,14 @@ static const struct {
     {W, "", "", "[" W_CALL "]", {.tools = true}},
     {" [" W "]", "", "", "[" W_CALL "]", {.tools = true}},
     {"<think>a</think>\n" C, "", "a", "[" C_CALL "]", {.tools = true}},
+    {"<tool_call>\n" X "\n</tool_call>", "", "", "[" W_CALL "]", {.tools = true}},
+    {"So:\n" X "\n\nDone.", "So:Done.", "", "[" W_CALL "]", {.tools = true}},
+    {"<tool_call>" X_MORE "</tool_call>", "", "", "[" X_MORE_CALL "]", {.tools = true}},
+    {"<tool_call><function=clock></function>\n" X "</tool_call>", "", "", "[" C_CALL "," W_CALL "]", {.tools = true}},
+    {"<tool_call><function=clock></function>\n" X "</tool_call>", "", "", "[" C_CALL "]", {.tools = true, .one = true}},
+    {"<function=weather><parameter=city>Oslo</function>", "<function=weather><parameter=city>Oslo</function>", "", "[]", {.tools = true}},
+    {"<function=></function>", "<function=></function>", "", "[]", {.tools = true}},
+    {X, X, "", "[]", {0}},
     {"{\"name\": \"nobody\", \"arguments\": {}}", "{\"name\": \"nobody\", \"arguments\": {}}", "", "[]", {.tools = true}},
     {"<tool_call>{\"na</tool_call> x", "<tool_call>{\"na</tool_call> x", "", "[]", {.tools = true}},
     {"a < b <tool <tool_caller> <tool_", "a < b <tool <tool_caller> <tool_", "", "[]", {.tools = true}},
@@ -129,7 +145,7 @@ static void test_cases(void) {
 static void test_random(void) {
   static const char *const parts[] = {"<think>", "</think>", "<tool_call>", "</tool_call>", "<|tool_call|>", "<|/tool_call|>",
                                       "[TOOL_CALLS]", "<|python_tag|>", W, C, "[" C "]", " ", "\n\n", "words and", "<", "</", "[", "{",
-                                      "<tool_", "<|", "]", "\xc3\xa9"};
+                                      "<tool_", X, "<function=", "<parameter=", "</function>", "<|", "]", "\xc3\xa9"};
   uint32_t state = 3;
   for (int i = 0; i < RANDOM; i++) {
     char text[1024] = "";
@@ -144,7 +160,8 @@ static void test_random(void) {
 }
 
 int main(void) {
-  tools = json_loads("[{\"function\": {\"name\": \"weather\"}}, {\"function\": {\"name\": \"clock\"}}]", 0, NULL);
+  tools = json_loads("[{\"function\": {\"name\": \"weather\", \"parameters\": {\"properties\": {\"city\": {\"type\": \"string\"}, "
+                     "\"days\": {\"type\": \"integer\"}, \"units\": {\"enum\": [\"m\"]}, \"at\": {\"type\": \"object\"}}}}}, {\"function\": {\"name\": \"clock\"}}]", 0, NULL);
   CU_initialize_registry();
   CU_pSuite s = CU_add_suite("speech", NULL, NULL);
   CU_add_test(s, "cases", test_cases);
