@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -16,14 +17,14 @@ from server import Serving, main
 
 class Browser:
     def __init__(self, program, url):
-        self.home = tempfile.TemporaryDirectory()
+        self.home = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         (from_us, to_it), (from_it, to_us) = os.pipe(), os.pipe()
         def fds():
             a, b = os.dup(from_us), os.dup(to_us)
             os.dup2(a, 3)
             os.dup2(b, 4)
         self.p = subprocess.Popen([program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-pipe",
-                                   "--window-size=1000,640", f"--user-data-dir={self.home.name}"], preexec_fn=fds, close_fds=False,
+                                   "--window-size=1000,640", f"--user-data-dir={self.home.name}"], preexec_fn=fds, close_fds=False, start_new_session=True,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(from_us)
         os.close(to_us)
@@ -67,7 +68,7 @@ class Browser:
             time.sleep(0.05)
 
     def close(self):
-        self.p.kill()
+        os.killpg(self.p.pid, signal.SIGKILL)  # its helpers write into its folder, too
         self.p.wait()
         self.out.close()
         self.into.close()
