@@ -159,7 +159,7 @@ void edit_close(editor *e) {
   if (!e) return;
   if (e->line) e->end(e->line);
   if (e->before) e->history_end(e->before);
-  if (e->library) dlclose(e->library);
+  /* The library stays: it keeps what it read of the terminal until the program ends. */
   free(e->text);
   free(e);
 }
