@@ -37,7 +37,7 @@ struct editor {
   EditLine *(*init)(const char *, FILE *, FILE *, FILE *);
   void (*end)(EditLine *);
   const char *(*gets)(EditLine *, int *);
-  int (*set)(EditLine *, int, ...);
+  int (*set)(EditLine *, int, ...), (*wide_set)(EditLine *, int, ...);
   int (*source)(EditLine *, const char *);
   void (*resize)(EditLine *);
   const LineInfo *(*typed)(EditLine *);
@@ -55,6 +55,7 @@ static const struct {
     {"el_end", offsetof(editor, end)},
     {"el_gets", offsetof(editor, gets)},
     {"el_set", offsetof(editor, set)},
+    {"el_wset", offsetof(editor, wide_set)},
     {"el_source", offsetof(editor, source)},
     {"el_resize", offsetof(editor, resize)},
     {"el_line", offsetof(editor, typed)},
@@ -140,7 +141,8 @@ static bool start(editor *e, const char *const *words) {
   e->set(e->line, EL_PROMPT, prompt_of);
   e->set(e->line, EL_GETCFN, next_letter);
   e->set(e->line, EL_HIST, e->history, e->before);
-  e->set(e->line, EL_ADDFN, "tenon-complete", "complete a command", complete);
+  /* el_set would copy the names and lose them. */
+  e->wide_set(e->line, EL_ADDFN, L"tenon-complete", L"complete a command", complete);
   e->set(e->line, EL_BIND, "^I", "tenon-complete", NULL);
   e->source(e->line, NULL); /* ~/.editrc */
   return true;
