@@ -23,53 +23,26 @@
       TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, I8MM, 5, TNI_CLT_HALVES8, tni_arm_, quant_q9g128h_f32_8x128_neon),   \
       TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, I8MM, 5, TNI_CLT_HALVES8, tni_arm_, gemm_f32_##id##_4x8_i8mm)
 
-/* Activations as w4g has them, in groups of 16 and 64 too; the scalar kernels' own stay theirs. */
-#define GRID(op, group, bits, features, min_m, layout, name) \
-  TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_GRID##bits, group, features, min_m, TNI_CLT_##layout, tni_arm_, name),
-#define GRID_REFERENCES(group, bits)                                                        \
-  TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_GRID##bits, group, 0, 0, TNI_CLT_ROWS_S32, tni_clt_,   \
-              quant_q8g##group##s_f32_1x##group##_scalar),                                  \
-      TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_GRID##bits, group, 0, 0, TNI_CLT_TILES8, tni_clt_, \
-                  quant_q8g##group##s_f32_8x##group##_scalar),
-#define GRIDS(group, bits)                                                                       \
-  GRID(QUANT, group, bits, NEON, 0, ROWS_S32, quant_q8g##group##s_f32_1x##group##_neon)          \
-  GRID(QUANT, group, bits, I8MM, 5, TILES8, quant_q8g##group##s_f32_8x##group##_neon)            \
-  GRID(GEMV, group, bits, NEON, 0, ROWS_S32, gemv_f32_q8g##group##_grid##bits##_1x16_neon)       \
-  GRID(GEMV, group, bits, DOTPROD, 0, ROWS_S32, gemv_f32_q8g##group##_grid##bits##_1x16_dotprod) \
-  GRID(GEMM, group, bits, NEON, 0, ROWS_S32, gemm_f32_q8g##group##_grid##bits##_2x16_neon)       \
-  GRID(GEMM, group, bits, DOTPROD, 0, ROWS_S32, gemm_f32_q8g##group##_grid##bits##_4x8_dotprod)  \
-  GRID(GEMM, group, bits, I8MM, 5, TILES8, gemm_f32_q8g##group##_grid##bits##_4x8_i8mm)
-/* Formats of dot.h: what grids of groups of 128 have. */
-#define DOT(op, ID, features, min_m, layout, name) \
-  TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_##ID, 128, features, min_m, TNI_CLT_##layout, tni_arm_, name),
-#define DOTS(ID, id)                                                                                                 \
-  TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_##ID, 128, 0, 0, TNI_CLT_ROWS_S32, tni_clt_, quant_q8g128s_f32_1x128_scalar),   \
-      TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_##ID, 128, 0, 0, TNI_CLT_TILES8, tni_clt_, quant_q8g128s_f32_8x128_scalar), \
-      TNI_CLT_SCALAR_DOT_ROWS(TNI_CLT_##ID, id),                                                                     \
-      DOT(QUANT, ID, NEON, 0, ROWS_S32, quant_q8g128s_f32_1x128_neon)                                                \
-          DOT(QUANT, ID, I8MM, 5, TILES8, quant_q8g128s_f32_8x128_neon)                                              \
-              DOT(GEMV, ID, NEON, 0, ROWS_S32, gemv_f32_q8g128_##id##_1x16_neon)                                     \
-                  DOT(GEMV, ID, DOTPROD, 0, ROWS_S32, gemv_f32_q8g128_##id##_1x16_dotprod)                           \
-                      DOT(GEMM, ID, NEON, 0, ROWS_S32, gemm_f32_q8g128_##id##_2x16_neon)                             \
-                          DOT(GEMM, ID, DOTPROD, 0, ROWS_S32, gemm_f32_q8g128_##id##_4x8_dotprod)                    \
-                              DOT(GEMM, ID, I8MM, 5, TILES8, gemm_f32_q8g128_##id##_4x8_i8mm)
-/* Formats of lev.h: groups of 16 or 32. */
-#define LEV(op, ID, group, features, min_m, layout, name) \
+/* Formats whose activations are those of w4g, in groups of 16 to 128; the scalar kernels' own stay theirs. */
+#define ROW(op, ID, group, features, min_m, layout, name) \
   TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_##ID, group, features, min_m, TNI_CLT_##layout, tni_arm_, name),
-#define LEV_REFERENCES(id, ID, group)                                                 \
+#define REFERENCES(id, ID, group)                                                     \
   TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_##ID, group, 0, 0, TNI_CLT_ROWS_S32, tni_clt_,   \
               quant_q8g##group##s_f32_1x##group##_scalar),                            \
       TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_##ID, group, 0, 0, TNI_CLT_TILES8, tni_clt_, \
                   quant_q8g##group##s_f32_8x##group##_scalar),
-#define LEVS(id, ID, group)                                                             \
-  LEV(QUANT, ID, group, NEON, 0, ROWS_S32, quant_q8g##group##s_f32_1x##group##_neon)    \
-  LEV(QUANT, ID, group, I8MM, 5, TILES8, quant_q8g##group##s_f32_8x##group##_neon)      \
-  LEV(GEMV, ID, group, NEON, 0, ROWS_S32, gemv_f32_q8g##group##_##id##_1x16_neon)       \
-  LEV(GEMV, ID, group, DOTPROD, 0, ROWS_S32, gemv_f32_q8g##group##_##id##_1x16_dotprod) \
-  LEV(GEMM, ID, group, NEON, 0, ROWS_S32, gemm_f32_q8g##group##_##id##_2x16_neon)       \
-  LEV(GEMM, ID, group, DOTPROD, 0, ROWS_S32, gemm_f32_q8g##group##_##id##_4x8_dotprod)  \
-  LEV(GEMM, ID, group, I8MM, 5, TILES8, gemm_f32_q8g##group##_##id##_4x8_i8mm)
-#define BYTE_GEMV(group) GRID(GEMV, group, 8, I8MM, 0, ROWS_S32, gemv_f32_q8g##group##_grid8_1x16_i8mm)
+#define KERNELS(id, ID, group)                                                          \
+  ROW(QUANT, ID, group, NEON, 0, ROWS_S32, quant_q8g##group##s_f32_1x##group##_neon)    \
+  ROW(QUANT, ID, group, I8MM, 5, TILES8, quant_q8g##group##s_f32_8x##group##_neon)      \
+  ROW(GEMV, ID, group, NEON, 0, ROWS_S32, gemv_f32_q8g##group##_##id##_1x16_neon)       \
+  ROW(GEMV, ID, group, DOTPROD, 0, ROWS_S32, gemv_f32_q8g##group##_##id##_1x16_dotprod) \
+  ROW(GEMM, ID, group, NEON, 0, ROWS_S32, gemm_f32_q8g##group##_##id##_2x16_neon)       \
+  ROW(GEMM, ID, group, DOTPROD, 0, ROWS_S32, gemm_f32_q8g##group##_##id##_4x8_dotprod)  \
+  ROW(GEMM, ID, group, I8MM, 5, TILES8, gemm_f32_q8g##group##_##id##_4x8_i8mm)
+#define GRID_REFERENCES(group, bits) REFERENCES(grid##bits, GRID##bits, group)
+#define GRID_KERNELS(group, bits) KERNELS(grid##bits, GRID##bits, group)
+#define DOTS(ID, id) REFERENCES(id, ID, 128) TNI_CLT_SCALAR_DOT_ROWS(TNI_CLT_##ID, id), KERNELS(id, ID, 128)
+#define BYTE_GEMV(group) ROW(GEMV, GRID8, group, I8MM, 0, ROWS_S32, gemv_f32_q8g##group##_grid8_1x16_i8mm)
 
 static const tni_clt_kernel neon_rows[] = {
     /* References of the layouts below; what follows serves x of any length without features. */
@@ -79,7 +52,7 @@ static const tni_clt_kernel neon_rows[] = {
     TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 128, 0, 0, TNI_CLT_TILES8, tni_clt_, quant_q8g128s_f32_8x128_scalar),
     TNI_CLT_SCALAR_ROWS,
     DOTS(W8G, w8g) DOTS(W3G, w3g) DOTS(W2G, w2g) DOTS(W1G, w1g) DOTS(TERN20, tern20) DOTS(PAL16, pal16)
-        DOT(GEMV, W8G, I8MM, 0, ROWS_S32, gemv_f32_q8g128_w8g_1x16_i8mm) LUT(TNI_CLT_LUT1, lut1p, lut1),
+        ROW(GEMV, W8G, 128, I8MM, 0, ROWS_S32, gemv_f32_q8g128_w8g_1x16_i8mm) LUT(TNI_CLT_LUT1, lut1p, lut1),
     LUT(TNI_CLT_LUT2, lut2p, lut2),
     LUT(TNI_CLT_LUT3, lut3p, lut3),
     LUT(TNI_CLT_LUT4, lut4p, lut4),
@@ -98,8 +71,8 @@ static const tni_clt_kernel neon_rows[] = {
     W4G(GEMM, 128, DOTPROD, 0, ROWS_S32, gemm_f32_q8g128_w4g128_4x8_dotprod),
     W4G(GEMM, 32, I8MM, 5, TILES8, gemm_f32_q8g32_w4g32_4x8_i8mm),
     W4G(GEMM, 128, I8MM, 5, TILES8, gemm_f32_q8g128_w4g128_4x8_i8mm),
-    TNI_CLT_EACH_LEV(LEV_REFERENCES) TNI_CLT_SCALAR_LEV_ROWS TNI_CLT_EACH_LEV(LEVS) TNI_CLT_EACH_GRID(GRID_REFERENCES)
-        TNI_CLT_SCALAR_GRID_ROWS TNI_CLT_EACH_GRID(GRIDS) BYTE_GEMV(16) BYTE_GEMV(32) BYTE_GEMV(64) BYTE_GEMV(128)
+    TNI_CLT_EACH_LEV(REFERENCES) TNI_CLT_SCALAR_LEV_ROWS TNI_CLT_EACH_LEV(KERNELS) TNI_CLT_EACH_GRID(GRID_REFERENCES)
+        TNI_CLT_SCALAR_GRID_ROWS TNI_CLT_EACH_GRID(GRID_KERNELS) BYTE_GEMV(16) BYTE_GEMV(32) BYTE_GEMV(64) BYTE_GEMV(128)
             ANY(MATMUL, matmul_f32_f32_f32_4x16_neon),
     ANY(BYTES, bytes_s32_u8_s8_2x16_neon),
     TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, DOTPROD, 0, 0, tni_arm_, bytes_s32_u8_s8_4x16_dotprod),
@@ -107,14 +80,12 @@ static const tni_clt_kernel neon_rows[] = {
     ANY(CHAIN, chain_f32_1x4_neon),
 };
 #undef BYTE_GEMV
-#undef LEVS
-#undef LEV_REFERENCES
-#undef LEV
 #undef DOTS
-#undef DOT
-#undef GRIDS
+#undef GRID_KERNELS
 #undef GRID_REFERENCES
-#undef GRID
+#undef KERNELS
+#undef REFERENCES
+#undef ROW
 #undef LUT
 #undef ANY
 #undef W4G
