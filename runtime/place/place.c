@@ -103,15 +103,6 @@ static bool ids_of(const tni_graph *g, const char *const *names, uint32_t n, tn_
   return true;
 }
 
-/* Whether all that the form reads and makes still is there: what nobody read in the pieces went away with them. */
-static bool is_whole(placing *p, const form *f, bool *whole) {
-  const tni_node *n = f->node;
-  tn_id *ids = TNI_NEW_ARRAY(p->m->arena, tn_id, n->pub.n_in + n->pub.n_out + 1);
-  if (!ids) return false;
-  *whole = ids_of(p->m->graph, f->in, n->pub.n_in, ids) && ids_of(p->m->graph, f->out, n->pub.n_out, ids);
-  return true;
-}
-
 /* Who reads what nobody makes any more goes with it, down to the outputs of the form: products and operators of a
  * trial, and what cuts a product into parts. Nodes stand in their order. */
 static void let_die(tni_graph *g, const tn_id *out, uint32_t n_out) {
@@ -126,14 +117,15 @@ static void let_die(tni_graph *g, const tn_id *out, uint32_t n_out) {
   }
 }
 
-/* What makes the form's outputs now dies, and the form makes them again. */
-static tn_status put_back(placing *p, candidate *c, const form *f) {
+/* What makes the form's outputs now dies, and the form makes them again. *back false: something that it reads or makes was
+ * read by nobody in the pieces and went away with them; nothing changed. */
+static tn_status put_back(placing *p, candidate *c, const form *f, bool *back) {
   tni_graph *g = p->m->graph;
   const tni_node *n = f->node;
   tn_id *in = TNI_NEW_ARRAY(p->m->arena, tn_id, n->pub.n_in), *out = TNI_NEW_ARRAY(p->m->arena, tn_id, n->pub.n_out);
   if (!in || !out) return tni_fail_memory(p->err, p->m->path);
-  if (!ids_of(g, f->in, n->pub.n_in, in) || !ids_of(g, f->out, n->pub.n_out, out))
-    return tni_fail(p->err, TN_E_INTERNAL, n->pub.name, "a fused node's values went away");
+  *back = ids_of(g, f->in, n->pub.n_in, in) && ids_of(g, f->out, n->pub.n_out, out);
+  if (!*back) return TN_OK;
   for (uint32_t o = 0; o < n->pub.n_out; o++) {
     const tn_id by = out[o] == TN_NONE ? TN_NONE : g->values[out[o]]->pub.producer;
     if (by < g->n_nodes) g->nodes[by]->dead = true;
@@ -199,13 +191,10 @@ static tn_status try_placing(placing *p, uint32_t how, bool *open) {
     candidate *c = &p->c[i];
     uint32_t rank[MAX_PHASES];
     if (!on_trial(c)) continue;
-    bool whole = true, better = is_better(p, c, rank);
-    if (!better && !is_whole(p, c->now, &whole)) return tni_fail_memory(p->err, p->m->path);
-    if (!better && whole) {
-      st = put_back(p, c, c->now);
-      *open = true;
-      continue;
-    }
+    bool back = false;
+    if (!is_better(p, c, rank)) st = put_back(p, c, c->now, &back);
+    *open = *open || back;
+    if (st != TN_OK || back) continue;
     for (uint32_t x = 0; x < p->m->n_execs; x++) c->rank[x] = rank[x];
     c->now = NULL;
     if (how == TNI_UNFUSE_ALL || find_node(g, c->parts.product[0]) == TN_NONE) continue;
