@@ -57,6 +57,11 @@ class Rig:
         text = os.path.join(self.tmp, "text.txt")
         with open(text, "w") as f:
             f.write("Once upon a time there was a big dog.")
+        schema = os.path.join(self.tmp, "schema.json")
+        with open(schema, "w") as f:
+            json.dump({"type": "object", "required": ["name", "age"], "additionalProperties": False, "properties": {
+                "name": {"type": "string", "pattern": "^[A-Z][a-z]{2,8}$"}, "age": {"type": "integer", "minimum": 1, "maximum": 99},
+                "tags": {"type": "array", "maxItems": 2, "items": {"enum": ["big", "red"]}}}}, f)
         exports = os.path.join(self.data, "exports")
         bert = os.path.join(self.tmp, "bert")
         shutil.copytree(os.path.join(exports, "optimum-bert"), bert)
@@ -76,6 +81,7 @@ class Rig:
         return [
             Command("run", t("run", self.demo, "-p", "Once upon", "-n", "4", "--temp", "0", *host), reruns=True),
             Command("run-plugin", t("run", self.demo, "-p", "Once upon", "-n", "4", "--temp", "0", *best), reruns=True),
+            Command("run-schema", t("run", self.demo, "-p", "A dog is", "-n", "48", "--temp", "0", "--json-schema", schema, *host), slow=4),
             Command("check", t("check", self.demo, *best)),
             Command("check-json", t("check", self.demo, "--format", "json", *best)),
             Command("plugins", t("plugins", *best)),
