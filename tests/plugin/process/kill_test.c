@@ -2,6 +2,7 @@
  *
  * The process dies while text is generated: the text goes on with the ids that the next plugin gives.
  */
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -19,10 +20,36 @@ typedef struct shot {
   long delay_us;
 } shot;
 
+/* Whether every thread of a process is stopped. */
+static bool all_stopped(int pid) {
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/%d/task", pid);
+  DIR *d = opendir(path);
+  bool all = d != NULL;
+  for (struct dirent *e; all && (e = readdir(d));) {
+    if (e->d_name[0] == '.') continue;
+    snprintf(path, sizeof path, "/proc/%d/task/%.20s/stat", pid, e->d_name);
+    FILE *f = fopen(path, "r");
+    const size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f) fclose(f);
+    text[n] = 0;
+    const char *state = strrchr(text, ')');
+    all = state && strncmp(state, ") T", 3) == 0;
+  }
+  if (d) closedir(d);
+  return all;
+}
+
+/* SIGSTOP takes hold when a thread of the process next runs; until then others may compute what is asked for. */
 static void fire(void *user) {
   const shot *s = user;
   const int pid = lab_child(s->l, "cpu-avx2-lut");
-  if (pid > 0) kill(pid, s->signal);
+  if (pid <= 0) return;
+  kill(pid, s->signal);
+  for (int i = 0; s->signal == SIGSTOP && i < 10000 && !all_stopped(pid); i++) {
+    const struct timespec t = {0, 1000000};
+    nanosleep(&t, NULL);
+  }
 }
 
 static void *fire_later(void *user) {
