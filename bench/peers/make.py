@@ -84,7 +84,19 @@ def ggml_quantize(w, kind):
     return out
 
 
-def make_gguf(s, out, kind, group):
+def words(s, gguf, w):
+    """A vocabulary of placeholders, for programs that turn ids into text: 3 control ids, bytes, and words."""
+    w.add_tokenizer_model("llama")
+    names = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)] + [f"\u2581w{i}" for i in range(259, s.vocab)]
+    kinds = [gguf.TokenType.UNKNOWN] + 2 * [gguf.TokenType.CONTROL] + 256 * [gguf.TokenType.BYTE] + (s.vocab - 259) * [gguf.TokenType.NORMAL]
+    w.add_token_list(names)
+    w.add_token_scores([-float(i) for i in range(s.vocab)])
+    w.add_token_types(kinds)
+    w.add_bos_token_id(1)
+    w.add_eos_token_id(2)
+
+
+def make_gguf(s, out, kind, group, with_words=False):
     del group
     import gguf
     kind = gguf.GGMLQuantizationType[kind]
@@ -93,10 +105,14 @@ def make_gguf(s, out, kind, group):
     for add, value in ((w.add_context_length, CONTEXT), (w.add_embedding_length, s.dim), (w.add_block_count, s.layers),
                        (w.add_feed_forward_length, s.ffn), (w.add_head_count, s.heads), (w.add_head_count_kv, s.kv_heads),
                        (w.add_rope_dimension_count, s.head), (w.add_rope_freq_base, THETA), (w.add_layer_norm_rms_eps, EPS),
-                       (w.add_vocab_size, s.vocab), (w.add_tokenizer_model, "no_vocab"),
+                       (w.add_vocab_size, s.vocab),
                        (w.add_quantization_version, gguf.GGML_QUANT_VERSION),
                        (w.add_file_type, files.get(f"MOSTLY_{kind.name}") or files[f"MOSTLY_{kind.name}_S"])):
         add(value)
+    if with_words:
+        words(s, gguf, w)
+    else:
+        w.add_tokenizer_model("no_vocab")
 
     def matrix(name, n, value):
         if value.shape[1] % gguf.GGML_QUANT_SIZES[kind][0]:
@@ -373,14 +389,17 @@ def main():
     p.add_argument("--type", default="Q4_0", choices=["Q4_0", "Q4_K", "Q3_K", "Q2_K", "TQ2_0", "IQ4_NL", "Q8_0"],
                    help="of llama.cpp's matrices (default Q4_0)")
     p.add_argument("--group", type=int, default=128, choices=[32, 128], help="of OpenVINO's weights (default 128)")
+    p.add_argument("--words", action="store_true", help="llama.cpp: with placeholders for tokens, as its server needs them")
     a = p.parse_args()
     make, package = peers[a.peer]
+    if a.words and a.peer != "llama.cpp":
+        p.error("--words is of --peer llama.cpp")
     try:
         s = Shape(a.shape)
     except (OSError, KeyError, ValueError) as e:
         p.error(f"--shape {a.shape}: {e}")
     try:
-        make(s, a.out, a.type, a.group)
+        make(s, a.out, a.type, a.group, *([True] if a.words else []))
     except ImportError as e:
         print(f"make.py: {e}: install PyPI's {PYPI.get(e.name, e.name or package)} (bench/peers/install.sh VENV)", file=sys.stderr)
         return 3
