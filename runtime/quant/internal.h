@@ -61,6 +61,7 @@ typedef struct tni_quant_rows {
   float *y;       /* [rows, block] */
   float *weights; /* [K]: of columns in searches: the diagonal of h */
   float *pivots;  /* [K]: 1 / U[k,k]^2 */
+  float unit;     /* 1 / the mean diagonal of the task's moments, or 0 */
   int64_t b0, b1; /* the block's columns */
   void *scratch;
   tn_run *run;

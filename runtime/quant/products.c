@@ -58,15 +58,15 @@ tn_status tni_quant_moments(float *h, const float *x, int64_t T, int64_t K, tn_r
   return st;
 }
 
-tn_status tni_quant_drift(float *d, const float *x, const float *y, int64_t T, int64_t K, tn_run *run, tn_error *err) {
-  const int64_t stripe = K < STRIPE ? K : STRIPE;
-  float *off = malloc((size_t)(T * K) * sizeof *off + 1), *sum = malloc((size_t)(stripe * K) * sizeof *sum + 1);
+tn_status tni_quant_drift(float *d, const tni_quant_drifts *of, tn_run *run, tn_error *err) {
+  const int64_t T = of->T, K = of->K, M = of->M, stripe = M < STRIPE ? M : STRIPE;
+  float *off = malloc((size_t)(T * M) * sizeof *off + 1), *sum = malloc((size_t)(stripe * K) * sizeof *sum + 1);
   void *scratch = tni_quant_scratch(run);
   tn_status st = off && sum && scratch ? TN_OK : tni_fail_memory(err, NULL);
-  for (int64_t i = 0; st == TN_OK && i < T * K; i++) off[i] = y[i] - x[i];
-  for (int64_t i = 0; st == TN_OK && i < K; i += stripe) {
-    const int64_t m = K - i < stripe ? K - i : stripe;
-    st = tni_quant_multiply(&(tni_quant_product){m, K, T, off + i, x, 1, K, K, 1, sum}, scratch, run);
+  for (int64_t i = 0; st == TN_OK && i < T * M; i++) off[i] = of->unquantized[i] - of->y[i];
+  for (int64_t i = 0; st == TN_OK && i < M; i += stripe) {
+    const int64_t m = M - i < stripe ? M - i : stripe;
+    st = tni_quant_multiply(&(tni_quant_product){m, K, T, off + i, of->x, 1, M, K, 1, sum}, scratch, run);
     for (int64_t k = 0; st == TN_OK && k < m * K; k++) d[i * K + k] += sum[k];
   }
   free(off);

@@ -3,15 +3,17 @@
  * The door of runtime/quant: weights brought onto a grid so that products change least on a calibration text.
  *
  *   moments  H = sum over rows x of the text of x x^T, [K,K]
- *   drift    D = sum of (x' - x) x^T, x' what the unquantized model gives in the place of x
+ *   drift    D = sum of (x' - x) x^T, x' what the unquantized model gives in the place of x; and of other values than x
  *   solve    W [N,K], H, D and a grid give codes, scales, zeros or steps and parents
  *
  * What is made small is the sum over rows of (q - w) (H / mean diagonal + damp I) (q - w)^T. Scales (and zeros) are
  * searched with the diagonal as weights; GPTQ in natural order then carries each column's error to later ones and
  * refits the scale of a block when it comes to it; sweeps of coordinate descent over codes, scales and zeros end it.
  * With D, w moves by w D (H / mean diagonal + damp I)^-1 first, D in H's unit: what is best for x then gives what w
- * gives for x'. (Qronos, arXiv 2505.11695, and GPTAQ, arXiv 2504.02692, have this term.) Rows do not depend on each
- * other, and products keep the order of their sums, so that any number of threads gives the same bytes.
+ * gives for x'. (Qronos, arXiv 2505.11695, and GPTAQ, arXiv 2504.02692, have this term.) Where outputs are added to r,
+ * which is r' in the unquantized model, w moves by A (H / mean diagonal + damp I)^-1 too, A = sum of (r' - r) x^T in H's
+ * unit: a product then makes up for what the sum has lost before it. Rows do not depend on each other, and products
+ * keep the order of their sums, so that any number of threads gives the same bytes.
  *
  * Source: Frantar et al., "GPTQ", arXiv 2210.17323; the blocks here look left (a block first takes what all columns
  * before it owe), which needs no copy of W.
@@ -47,15 +49,20 @@ void tni_quant_grid_finish(tni_quant_grid *g);
 /* x [T,K] in f32, row stride K: h [K,K] += x^T x. run lends threads. Where it was cancelled, h is undefined. */
 TN_MUST_CHECK tn_status tni_quant_moments(float *h, const float *x, int64_t T, int64_t K, tn_run *run, tn_error *err);
 
-/* x, y [T,K] in f32, row stride K: d [K,K] += (y - x)^T x. As above. */
-TN_MUST_CHECK tn_status tni_quant_drift(float *d, const float *x, const float *y, int64_t T, int64_t K, tn_run *run,
-                                        tn_error *err);
+/* Values y of the model and those that the unquantized one has in their place, unquantized [T,M], beside x [T,K], all
+ * in f32 and dense: d [M,K] += (unquantized - y)^T x. y may be x. As above. */
+typedef struct tni_quant_drifts {
+  int64_t T, K, M;
+  const float *x, *y, *unquantized;
+} tni_quant_drifts;
+TN_MUST_CHECK tn_status tni_quant_drift(float *d, const tni_quant_drifts *of, tn_run *run, tn_error *err);
 
 typedef struct tni_quant_task {
   int64_t N, K;
   const float *w; /* [N,K] */
   float *h;       /* [K,K], symmetric; becomes H / mean diagonal + damp I. Zero: weights alone count */
-  float *drift;   /* [K,K], in h's unit, is overwritten; NULL: w is the aim */
+  float *drift;   /* [K,K], of x, in h's unit, is overwritten; NULL: x' is x */
+  const float *added; /* [N,K], drift of what outputs are added to, in h's unit; NULL: nothing */
   const tni_quant_grid *grid;
   float damp; /* of the mean diagonal; above 0 */
   int sweeps; /* of coordinate descent */

@@ -58,17 +58,23 @@ static void diagonal(float *u, const float *h, int64_t K) {
   for (int64_t k = 0; k < K; k++) u[k * K + k] = 1 / sqrtf(h[k * K + k]);
 }
 
-/* The task's drift D becomes D H^-1, H the damped moments: what a row is multiplied by to be moved. */
-static tn_status moves_of(const tni_quant_rows *s, float unit, tn_error *err) {
+/* y [M,K] = a [M,K] H^-1, a in the unit of the task's moments and H the damped ones; half [M,K] is used. y may be a. */
+static tn_status divide(const tni_quant_rows *s, int64_t M, const float *a, float *half, float *y) {
+  const int64_t K = s->task->K;
+  tn_status st = tni_quant_multiply(&(tni_quant_product){M, K, K, a, s->u, K, 1, 1, K, half}, s->scratch, s->run);
+  for (int64_t i = 0; st == TN_OK && i < M * K; i++) half[i] *= s->unit;
+  return st == TN_OK
+             ? tni_quant_multiply(&(tni_quant_product){M, K, K, half, s->u, K, 1, K, 1, y}, s->scratch, s->run)
+             : st;
+}
+
+/* The task's drift D becomes D H^-1: what a row is multiplied by to be moved. */
+static tn_status moves_of(const tni_quant_rows *s, tn_error *err) {
   const tni_quant_task *t = s->task;
-  const int64_t K = t->K;
-  float *y = malloc((size_t)(K * K) * sizeof *y);
-  if (!y) return tni_fail_memory(err, NULL);
-  tn_status st = tni_quant_multiply(&(tni_quant_product){K, K, K, t->drift, s->u, K, 1, 1, K, y}, s->scratch, s->run);
-  for (int64_t i = 0; st == TN_OK && i < K * K; i++) y[i] *= unit;
-  if (st == TN_OK)
-    st = tni_quant_multiply(&(tni_quant_product){K, K, K, y, s->u, K, 1, K, 1, t->drift}, s->scratch, s->run);
-  free(y);
+  float *half = malloc((size_t)(t->K * t->K) * sizeof *half);
+  if (!half) return tni_fail_memory(err, NULL);
+  const tn_status st = divide(s, t->K, t->drift, half, t->drift);
+  free(half);
   return st;
 }
 
@@ -77,10 +83,16 @@ static tn_status set_aim(tni_quant_rows *s, float *aim) {
   const tni_quant_task *t = s->task;
   const int64_t K = t->K, rows = s->r1 - s->r0;
   const float *w = s->w = t->w + s->r0 * K;
+  tn_status st = TN_OK;
   if (!aim) return TN_OK;
-  const tn_status st =
-      tni_quant_multiply(&(tni_quant_product){rows, K, K, w, t->drift, K, 1, K, 1, aim}, s->scratch, s->run);
+  if (t->added)
+    st = divide(s, rows, t->added + s->r0 * K, s->e, aim);
+  else
+    memset(aim, 0, (size_t)(rows * K) * sizeof *aim);
   for (int64_t i = 0; st == TN_OK && i < rows * K; i++) aim[i] += w[i];
+  if (st == TN_OK && t->drift)
+    st = tni_quant_multiply(&(tni_quant_product){rows, K, K, w, t->drift, K, 1, K, 1, s->e}, s->scratch, s->run);
+  for (int64_t i = 0; st == TN_OK && t->drift && i < rows * K; i++) aim[i] += s->e[i];
   s->w = aim;
   return st;
 }
@@ -94,8 +106,7 @@ static tn_status prepare(tni_quant_rows *s, tn_error *err) {
   s->refit = s->group <= TNI_QUANT_REFIT;
   const int64_t unit = s->refit ? s->group : t->grid->vec;
   s->block = unit * (unit < TNI_QUANT_BLOCK ? TNI_QUANT_BLOCK / unit : 1);
-  float inverse = 0;
-  tn_status st = damp_moments(t->h, K, t->damp, &inverse, err);
+  tn_status st = damp_moments(t->h, K, t->damp, &s->unit, err);
   if (st) return st;
   float *u = (float *)(uintptr_t)s->u;
   if (t->round) {
@@ -108,7 +119,7 @@ static tn_status prepare(tni_quant_rows *s, tn_error *err) {
     s->weights[k] = t->h[k * K + k];
     s->pivots[k] = 1 / (u[k * K + k] * u[k * K + k]);
   }
-  return t->drift && !t->round ? moves_of(s, inverse, err) : TN_OK;
+  return t->drift && !t->round ? moves_of(s, err) : TN_OK;
 }
 
 static tn_status check_task(const tni_quant_task *t, const tni_quant_codes *out, tn_error *err) {
@@ -124,7 +135,7 @@ tn_status tni_quant_solve(const tni_quant_task *t, const tni_quant_codes *out, t
   tn_status st = check_task(t, out, err);
   if (st) return st;
   const size_t K = (size_t)t->K, rows = t->N < TNI_QUANT_ROWS ? (size_t)t->N : TNI_QUANT_ROWS;
-  const bool moves = t->drift && !t->round;
+  const bool moves = (t->drift || t->added) && !t->round;
   float *u = malloc(K * K * sizeof *u), *aim = moves ? malloc(rows * K * sizeof *aim) : NULL;
   tni_quant_rows s = {.task = t,
                       .out = out,

@@ -101,8 +101,13 @@ typedef struct tni_qz_solved {
   float *q;        /* [N,K] */
 } tni_qz_solved;
 void tni_qz_solved_finish(tni_qz_solved *s);
-/* Solves product i with h and drift (both [K,K] and overwritten, or NULL: rounds), or finds it in the work folder. */
-TN_MUST_CHECK tn_status tni_qz_solve(tni_qz *z, uint32_t i, float *h, float *drift, tni_qz_solved *out);
+/* What the texts say of a product, as tni_quant_task has it. */
+typedef struct tni_qz_seen {
+  float *h, *drift;   /* [K,K], are overwritten */
+  const float *added; /* [N,K] or NULL */
+} tni_qz_seen;
+/* Solves product i with what was seen (NULL: rounds), or finds it in the work folder. */
+TN_MUST_CHECK tn_status tni_qz_solve(tni_qz *z, uint32_t i, const tni_qz_seen *seen, tni_qz_solved *out);
 /* Whether a file of it is there. */
 bool tni_qz_is_solved(const tni_qz *z, uint32_t i);
 /* *found false: it is not there, or not whole. */

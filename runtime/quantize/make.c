@@ -275,7 +275,7 @@ static tn_status round_all(tni_qz *z) {
   for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++) {
     tni_qz_solved s;
     if (z->products[i].format == TNI_QZ_FLOAT) continue;
-    st = tni_qz_solve(z, i, NULL, NULL, &s);
+    st = tni_qz_solve(z, i, NULL, &s);
     if (st == TN_OK) tni_qz_solved_finish(&s);
     z->n_done++;
   }

@@ -10,7 +10,7 @@
 
 #include "runtime/quantize/internal.h"
 
-static const char MAGIC[8] = "tnqz003";
+static const char MAGIC[8] = "tnqz004";
 
 typedef struct head {
   char magic[8], format[64];
@@ -146,7 +146,8 @@ tn_status tni_qz_read_weight(const tni_qz *z, const tni_qz_product *p, float *w)
   return TN_OK;
 }
 
-tn_status tni_qz_solve(tni_qz *z, uint32_t i, float *h, float *drift, tni_qz_solved *out) {
+tn_status tni_qz_solve(tni_qz *z, uint32_t i, const tni_qz_seen *seen, tni_qz_solved *out) {
+  float *h = seen ? seen->h : NULL;
   const tni_qz_product *p = &z->products[i];
   const size_t n = (size_t)(p->N * p->K);
   bool found;
@@ -162,7 +163,8 @@ tn_status tni_qz_solve(tni_qz *z, uint32_t i, float *h, float *drift, tni_qz_sol
                                .K = p->K,
                                .w = w,
                                .h = h ? h : own,
-                               .drift = drift,
+                               .drift = seen ? seen->drift : NULL,
+                               .added = seen ? seen->added : NULL,
                                .grid = &format_of(z, p)->grid,
                                .damp = .1f,
                                .sweeps = 3,

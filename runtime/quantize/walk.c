@@ -193,42 +193,91 @@ static tn_status give_input(tni_qz_walker *w, tni_tensor **state, const tni_qz_t
 
 /* --- stops --- */
 
-/* The input of p in a state, f32 [*rows, K], for free(). */
-static tn_status input_of(tni_qz_walker *w, tni_tensor **state, const tni_qz_product *p, float **out, int64_t *rows) {
-  const tni_tensor *x = state[p->x];
+/* A value of p's node or of one beside it in a state, f32 [*rows, channels], for free(). */
+static tn_status value_of(tni_qz_walker *w, tni_tensor **state, tn_id v, const tni_qz_product *p, int64_t channels,
+                          float **out, int64_t *rows) {
+  const tni_tensor *x = state[v];
   int64_t count = 1;
   for (uint32_t i = 0; x && i < x->rank; i++) count *= x->dims[i];
-  if (!x || !x->rank || x->dims[x->rank - 1] != p->K)
-    return tni_fail(w->z->err, TN_E_UNSUPPORTED, p->name, "the input of '%s' does not have %lld channels", p->name,
-                    (long long)p->K);
+  if (!x || !x->rank || x->dims[x->rank - 1] != channels)
+    return tni_fail(w->z->err, TN_E_UNSUPPORTED, p->name, "a value beside '%s' does not have %lld channels", p->name,
+                    (long long)channels);
   float *f = malloc((size_t)count * sizeof *f + 1);
   if (!f) return tni_fail_memory(w->z->err, p->name);
   tni_tensor_to_f32(x, 0, count, f);
   *out = f;
-  *rows = count / p->K;
+  *rows = count / channels;
   return TN_OK;
 }
 
 tn_status tni_qz_add_moments(tni_qz_walker *w, tni_tensor **state, const tni_qz_product *p, float *h) {
   float *x;
   int64_t rows;
-  tn_status st = input_of(w, state, p, &x, &rows);
+  tn_status st = value_of(w, state, p->x, p, p->K, &x, &rows);
   if (st) return st;
   st = tni_quant_moments(h, x, rows, p->K, &w->z->run.run, w->z->err);
   free(x);
   return st;
 }
 
-/* d [K,K] += (x' - x)^T x, x' the float model's. */
-static tn_status add_drift(tni_qz_walker *w, tni_qz_walker *floats, uint32_t s, const tni_qz_product *p, float *d) {
+/* d [channels,K] += (v' - v)^T x, x the input of p and v' the float model's v. */
+static tn_status add_drift(tni_qz_walker *w, tni_qz_walker *floats, uint32_t s, const tni_qz_product *p, tn_id v,
+                           int64_t channels, float *d) {
   const size_t at = (size_t)s * w->g->n_values;
-  float *x = NULL, *y = NULL;
-  int64_t rows;
-  tn_status st = input_of(w, w->state + at, p, &x, &rows);
-  if (st == TN_OK) st = input_of(floats, floats->state + at, p, &y, &rows);
-  if (st == TN_OK) st = tni_quant_drift(d, x, y, rows, p->K, &w->z->run.run, w->z->err);
+  float *x = NULL, *y = NULL, *aim = NULL;
+  int64_t rows = 0, T = 0;
+  tn_status st = value_of(w, w->state + at, p->x, p, p->K, &x, &T);
+  if (st == TN_OK) st = value_of(w, w->state + at, v, p, channels, &y, &rows);
+  if (st == TN_OK) st = value_of(floats, floats->state + at, v, p, channels, &aim, &rows);
+  if (st == TN_OK && rows == T)
+    st = tni_quant_drift(d, &(tni_quant_drifts){T, p->K, channels, x, y, aim}, &w->z->run.run, w->z->err);
   free(x);
   free(y);
+  free(aim);
+  return st;
+}
+
+/* The node that alone reads v, or TN_NONE. */
+static tn_id only_reader(const tni_graph *g, tn_id v) {
+  tn_id reader = TN_NONE;
+  for (tn_id i = 0; i < g->n_nodes; i++) {
+    const tni_node *n = tni_graph_node(g, i);
+    for (uint32_t k = 0; k < n->pub.n_in && !n->dead; k++) {
+      if (n->pub.in[k] != v) continue;
+      if (reader != TN_NONE) return TN_NONE;
+      reader = i;
+    }
+  }
+  return reader;
+}
+
+/* What p's output is added to, a bias apart, once that is there: the residual stream. Else TN_NONE. */
+static tn_id added_to(const tni_qz_walker *w, const tni_qz_product *p) {
+  tn_id v = tni_graph_node(w->g, p->node)->pub.out[0];
+  for (;;) {
+    const tn_id reader = only_reader(w->g, v);
+    const tni_node *n = reader == TN_NONE ? NULL : tni_graph_node(w->g, reader);
+    if (!n || n->pub.op != TN_OP_ADD) return TN_NONE;
+    const tn_id other = n->pub.in[n->pub.in[0] == v];
+    if (tni_graph_value(w->g, other)->pub.kind != TN_VALUE_CONST && !w->fixed[other]) {
+      const tni_tensor *x = w->state[p->x], *t = w->state[other];
+      if (!x || !t || t->rank != x->rank) return TN_NONE;
+      for (uint32_t i = 0; i < t->rank; i++)
+        if (t->dims[i] != (i + 1 < t->rank ? x->dims[i] : p->N)) return TN_NONE;
+      return other;
+    }
+    v = n->pub.out[0];
+  }
+}
+
+/* p's drift of what its output is added to, [N,K], for free(); NULL where it is added to nothing. */
+static tn_status added_drift(tni_qz_walker *w, tni_qz_walker *floats, const tni_qz_product *p, float **out) {
+  const tn_id v = added_to(w, p);
+  tn_status st = TN_OK;
+  *out = NULL;
+  if (v == TN_NONE) return TN_OK;
+  if (!(*out = calloc((size_t)(p->N * p->K), sizeof **out))) return tni_fail_memory(w->z->err, p->name);
+  for (uint32_t s = 0; st == TN_OK && s < w->n_seqs; s++) st = add_drift(w, floats, s, p, v, p->N, *out);
   return st;
 }
 
@@ -282,7 +331,7 @@ static tn_status stop_at(tni_qz_walker *w, tni_qz_walker *floats, uint32_t first
                   tni_qz_is_solved(z, i));
   for (uint32_t s = 0; st == TN_OK && !all && s < w->n_seqs; s++) {
     st = tni_qz_add_moments(w, w->state + (size_t)s * w->g->n_values, p, sum);
-    if (st == TN_OK) st = add_drift(w, floats, s, p, drift);
+    if (st == TN_OK) st = add_drift(w, floats, s, p, p->x, p->K, drift);
   }
   for (uint32_t i = first; st == TN_OK && i < z->n_products; i++) {
     tni_qz_product *q = &z->products[i];
@@ -290,7 +339,10 @@ static tn_status stop_at(tni_qz_walker *w, tni_qz_walker *floats, uint32_t first
     if (q->x != p->x || q->K != p->K || q->done || q->format == TNI_QZ_FLOAT) continue;
     memcpy(h, sum, bytes);
     memcpy(d, drift, bytes);
-    st = tni_qz_solve(z, i, h, d, &solved);
+    float *added = NULL;
+    if (!tni_qz_is_solved(z, i)) st = added_drift(w, floats, q, &added);
+    if (st == TN_OK) st = tni_qz_solve(z, i, &(tni_qz_seen){h, d, added}, &solved);
+    free(added);
     if (st != TN_OK) break;
     st = replace_weight(w, q, &solved);
     tni_qz_solved_finish(&solved);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Drift: weights that make up for inputs which differ from the unquantized model's.
+ * Drift: weights that make up for inputs which differ from the unquantized model's, and for what their outputs are
+ * added to.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,21 +12,28 @@
 enum { N = 2050, K = 40, T = 200, GROUPS = 2 }; /* more rows than are solved at once */
 
 typedef struct drifted {
-  float w[N * K], x[T * K], y[T * K], q[N * K], scales[N * GROUPS], zeros[N * GROUPS];
+  float w[N * K], x[T * K], y[T * K], r[T * N], r_unquantized[T * N], q[N * K], scales[N * GROUPS], zeros[N * GROUPS];
   uint8_t codes[N * K];
 } drifted;
 
-/* y: what the unquantized model gives; x: each channel smaller, and with some of the next one's. */
+/* What solve_drifted is told. */
+enum { NOTHING = 0, INPUTS = 1, ADDED = 2 };
+
+/* y: what the unquantized model gives; x: each channel smaller, and with some of the next one's. r lacks some of x. */
 static drifted *any_drifted(void) {
   drifted *d = calloc(1, sizeof *d);
   for (int i = 0; i < N * K; i++) d->w[i] = any_normal() * .05f;
   for (int i = 0; i < T * K; i++) d->y[i] = any_normal();
   for (int t = 0; t < T; t++)
     for (int k = 0; k < K; k++) d->x[t * K + k] = .9f * d->y[t * K + k] + .2f * d->y[t * K + (k + 1) % K];
+  for (int i = 0; i < T * N; i++) {
+    d->r_unquantized[i] = any_normal();
+    d->r[i] = d->r_unquantized[i] - .3f * d->x[i / N * K + i % N * 7 % K];
+  }
   return d;
 }
 
-static void solve_drifted(drifted *d, bool follow, uint32_t threads) {
+static void solve_drifted(drifted *d, int told, uint32_t threads) {
   const tn_grid g = {.h = TN_HDR(tn_grid),
                      .kind = TN_GRID_AFFINE,
                      .flags = TN_GRID_SIGNED,
@@ -35,27 +43,40 @@ static void solve_drifted(drifted *d, bool follow, uint32_t threads) {
                      .scale_unit = 1,
                      .zero_kind = TN_ZERO_HALF,
                      .zero = 128};
-  float *h = calloc(K * K, sizeof *h), *drift = calloc(K * K, sizeof *drift);
+  float *h = calloc(K * K, sizeof *h), *drift = calloc(K * K, sizeof *drift), *added = calloc(N * K, sizeof *added);
   tni_pool *pool = threads > 1 ? tni_pool_create(threads) : NULL;
   tni_pool_run r;
   tni_quant_grid grid;
   tni_pool_run_init(&r, pool, NULL);
   CU_ASSERT_EQUAL_FATAL(tni_quant_grid_init(&g, &grid, NULL), TN_OK);
   CU_ASSERT_EQUAL(tni_quant_moments(h, d->x, T, K, &r.run, NULL), TN_OK);
-  CU_ASSERT_EQUAL(tni_quant_drift(drift, d->x, d->y, 90, K, &r.run, NULL), TN_OK);
-  CU_ASSERT_EQUAL(tni_quant_drift(drift, d->x + 90 * K, d->y + 90 * K, T - 90, K, &r.run, NULL), TN_OK);
-  const tni_quant_task t = {
-      .N = N, .K = K, .w = d->w, .h = h, .drift = follow ? drift : NULL, .grid = &grid, .damp = .01f, .sweeps = 1};
+  for (int t = 0; t < T; t += 110) {
+    const int n = T - t < 110 ? T - t : 110;
+    const tni_quant_drifts in = {n, K, K, d->x + t * K, d->x + t * K, d->y + t * K};
+    const tni_quant_drifts out = {n, K, N, d->x + t * K, d->r + t * N, d->r_unquantized + t * N};
+    CU_ASSERT_EQUAL(tni_quant_drift(drift, &in, &r.run, NULL), TN_OK);
+    CU_ASSERT_EQUAL(tni_quant_drift(added, &out, &r.run, NULL), TN_OK);
+  }
+  const tni_quant_task t = {.N = N,
+                            .K = K,
+                            .w = d->w,
+                            .h = h,
+                            .drift = told & INPUTS ? drift : NULL,
+                            .added = told & ADDED ? added : NULL,
+                            .grid = &grid,
+                            .damp = .001f,
+                            .sweeps = 1};
   const tni_quant_codes out = {.codes = d->codes, .scales = d->scales, .zeros = d->zeros, .q = d->q};
   CU_ASSERT_EQUAL(tni_quant_solve(&t, &out, &r.run, NULL), TN_OK);
   tni_quant_grid_finish(&grid);
   tni_pool_destroy(pool);
   free(h);
   free(drift);
+  free(added);
 }
 
-/* Of rows [r0, N): how far q x is from w y, over what w y is. */
-static double off(const drifted *d, int r0) {
+/* Of rows [r0, N): how far q x (and r) is from w y (and the unquantized r), over what w y is. */
+static double off(const drifted *d, int r0, bool with_r) {
   double sum = 0, power = 0;
   for (int r = r0; r < N; r += r < N - 10 ? 97 : 1)
     for (int t = 0; t < T; t++) {
@@ -64,7 +85,8 @@ static double off(const drifted *d, int r0) {
         is += (double)d->q[r * K + k] * (double)d->x[t * K + k];
         should += (double)d->w[r * K + k] * (double)d->y[t * K + k];
       }
-      sum += (is - should) * (is - should);
+      const double more = with_r ? (double)(d->r[t * N + r] - d->r_unquantized[t * N + r]) : 0;
+      sum += (is - should + more) * (is - should + more);
       power += should * should;
     }
   return sum / power;
@@ -72,24 +94,39 @@ static double off(const drifted *d, int r0) {
 
 void test_drift(void) {
   drifted *d = any_drifted();
-  solve_drifted(d, false, 1);
-  const double none = off(d, 0);
-  solve_drifted(d, true, 1);
-  const double all = off(d, 0), last = off(d, 2048);
+  solve_drifted(d, NOTHING, 1);
+  const double none = off(d, 0, false);
+  solve_drifted(d, INPUTS, 1);
+  const double all = off(d, 0, false), last = off(d, 2048, false);
   CU_ASSERT(none > .03);
   CU_ASSERT(all < .01 * none);
   CU_ASSERT(last < .01 * none);
   free(d);
 }
 
+void test_drift_of_sums(void) {
+  drifted *d = any_drifted();
+  solve_drifted(d, INPUTS, 1);
+  const double none = off(d, 0, true);
+  solve_drifted(d, INPUTS | ADDED, 1);
+  const double all = off(d, 0, true), last = off(d, 2048, true);
+  CU_ASSERT(none > .3);
+  CU_ASSERT(all < .01 * none);
+  CU_ASSERT(last < .01 * none);
+  for (int i = 0; i < T * K; i++) d->y[i] = d->x[i]; /* inputs as they were: sums alone count */
+  solve_drifted(d, ADDED, 1);
+  CU_ASSERT(off(d, 0, true) < .01 * none);
+  free(d);
+}
+
 void test_drift_threads(void) {
   drifted *d = any_drifted();
   float *q = malloc(sizeof d->q);
-  solve_drifted(d, true, 1);
+  solve_drifted(d, INPUTS | ADDED, 1);
   memcpy(q, d->q, sizeof d->q);
   for (uint32_t threads = 2; threads < 5; threads++) {
     memset(d->q, 0, sizeof d->q);
-    solve_drifted(d, true, threads);
+    solve_drifted(d, INPUTS | ADDED, threads);
     CU_ASSERT_EQUAL(memcmp(q, d->q, sizeof d->q), 0);
   }
   free(q);

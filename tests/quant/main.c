@@ -17,6 +17,7 @@ int main(void) {
   CU_add_test(s, "what is not finite is refused", test_refuses);
   CU_pSuite d = CU_add_suite("inputs that have drifted", NULL, NULL);
   CU_add_test(d, "weights make up for them", test_drift);
+  CU_add_test(d, "weights make up for sums that have drifted", test_drift_of_sums);
   CU_add_test(d, "any number of threads gives the same bytes", test_drift_threads);
   budget_tests(CU_add_suite("widths under a budget", NULL, NULL));
   CU_basic_set_mode(CU_BRM_VERBOSE);

@@ -22,6 +22,7 @@ void test_threads(void);
 void test_odd_shapes(void);
 void test_refuses(void);
 void test_drift(void);
+void test_drift_of_sums(void);
 void test_drift_threads(void);
 void budget_tests(CU_pSuite s);
 
