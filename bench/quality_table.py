@@ -5,6 +5,7 @@ Each figure is what a command of Tenon prints. Rows are kept in WORK/results.jso
 of another model file or another build of the program begins anew.
 """
 import datetime
+import glob
 import hashlib
 import json
 import os
@@ -16,9 +17,10 @@ import time
 import quality
 
 CHARS, TOKENS = 1200, 320
-# Formats that tenon quantize takes, and means of bits with a point.
-GRIDS = ["w8g", "w4g:32", "lev4s", "w4g:128", "lev4", "w3g", "lev3", "w2g", "lev2"]
-MIXES = ["4.25", "3.4", "2.625"]
+# Formats that tenon quantize takes, and means of bits with the formats that they are made of; those that goals name first.
+GRIDS = ["lev4s", "lev4", "lev3", "lev2", "w4g:32", "w4g:128", "w3g", "w2g", "w8g"]
+MIXES = ["4.5", "4.25", "4.125", "3.4", "3.125", "2.625"]
+OF_MIXES = "lev2+lev3+lev4+lev4s+8:32"
 CACHES = ["f16", "bf16", "int8"]
 # Formats for codes that a model brings: they round no floats.
 CODES = ["int8", "grid2", "grid4", "grid8"]
@@ -33,6 +35,12 @@ def hash_of(path):
         return hashlib.sha256(f.read()).hexdigest()[:16]
 
 
+def hash_of_program(tenon):
+    """Of the program and of the library beside it, where it has one."""
+    libraries = sorted(glob.glob(os.path.join(os.path.dirname(tenon), "..", "libtenon.so*")))
+    return " ".join(hash_of(p) for p in [tenon, *libraries[:1]])
+
+
 class Table:
     """Rows of one language model."""
 
@@ -42,7 +50,7 @@ class Table:
         os.makedirs(self.work, exist_ok=True)
         self.env = quality.environment(a.plugins, os.path.join(self.work, "cache"))
         self.path = os.path.join(self.work, "results.json")
-        stamp = [hash_of(os.path.join(model, "model.onnx")), hash_of(a.tenon)]
+        stamp = [hash_of(os.path.join(model, "model.onnx")), hash_of_program(a.tenon)]
         try:
             self.kept = json.load(open(self.path, encoding="utf-8"))
         except (OSError, ValueError):
@@ -157,9 +165,9 @@ class Table:
         for f in GRIDS if not self.a.rounded else []:
             if f in formats and (not only or f in only):
                 out.append(self.calibrated(f, ["--weights", f]))
-        for b in MIXES if not self.a.rounded else []:
+        for b in MIXES if not self.a.rounded and "lev2" in formats else []:
             if not only or b in only:
-                out.append(self.calibrated(b, ["--bits", b]))
+                out.append(self.calibrated(b, ["--bits", b, "--weights", OF_MIXES]))
         return [r for r in out if r["draws"] or "why" in r]
 
 
@@ -218,7 +226,7 @@ def embeddings(a):
     base, why = e.embed(e_args, folder, "host", scored, env)
     if why:
         return [["-", "-", why]]
-    stamp = hash_of(a.tenon)
+    stamp = hash_of_program(a.tenon)
     try:
         rows = json.load(open(kept, encoding="utf-8"))
     except (OSError, ValueError):
@@ -316,6 +324,9 @@ def make(a):
         draws = draws_of(json.load(open(path, encoding="utf-8")), n, CHARS)
         draws = {d: draws[d] for d in a.draws.split(",")}
         table = Table(a, name, model, draws)
+        table.draws = {d: draws[d] for d in list(draws)[:1]}
+        table.rows()  # the first draw of all rows, then the others: what --minutes cuts off are those
+        table.draws = draws
         rows = table.rows()
         tokens = [next((r["draws"][d]["tokens"] for r in rows if d in r["draws"]), 0) for d in draws]
         header = HEADER[:4] + HEADER[4:4 + 3 * len(draws)] + HEADER[10:]
@@ -331,7 +342,7 @@ def make(a):
                 f.write(svg)
     if a.write:
         with open(os.path.join(quality.ROOT, "docs", "quality-table.md"), "w", encoding="utf-8") as f:
-            f.write(INTRO.format(machine=machine(), command=a.command) + text)
+            f.write(INTRO.format(machine=machine(), command=a.command, mixes=OF_MIXES) + text)
     return 0 if time.time() <= a.end else 3
 
 
@@ -343,7 +354,7 @@ Each text is cut at 1,200 characters and 320 tokens. KL is the divergence from t
 `tenon eval --against host`: rounding of activations is in it. The second draw scores other texts and calibrates on other ones.
 Bits are packed bytes x 8 / weights, scales and padding included; those of the file are what `quantize` says where a budget chose.
 KL of `rounded` rows in the first chart is that of 2026-11-24 where the format was there; peers are the best of their width.
-Rows that are missing were not run.
+Rows and figures that are missing were not run. Mixed rows, named by the bits that were asked for, are of {mixes}.
 Speeds are tokens per second of this small model, which lies in the caches of the processor: [speed](speed.md) has those of large ones.
 
 ![KL divergence over bits](pictures/kl-bits.svg)

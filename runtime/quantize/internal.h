@@ -103,8 +103,10 @@ typedef struct tni_qz_solved {
 void tni_qz_solved_finish(tni_qz_solved *s);
 /* What the texts say of a product, as tni_quant_task has it. */
 typedef struct tni_qz_seen {
-  float *h, *drift;   /* [K,K], are overwritten */
-  const float *added; /* [N,K] or NULL */
+  uint32_t n_groups;
+  const uint32_t *group; /* [N]: of a row; NULL: one for all */
+  float *h, *drift;      /* [n_groups,K,K], are overwritten */
+  const float *added;    /* [N,K] or NULL */
 } tni_qz_seen;
 /* Solves product i with what was seen (NULL: rounds), or finds it in the work folder. */
 TN_MUST_CHECK tn_status tni_qz_solve(tni_qz *z, uint32_t i, const tni_qz_seen *seen, tni_qz_solved *out);

@@ -9,8 +9,7 @@
 
 static bool is_float(const tni_value *v) { return v->pub.dtype == TN_DT_F32 || v->pub.dtype == TN_DT_F16; }
 
-/* The logits, or the first output of floats. */
-static tn_status find_output(tni_qz_loss *l, tni_qz_walker *w) {
+tn_status tni_qz_loss_find(tni_qz_loss *l, tni_qz_walker *w) {
   const tni_graph *g = w->g;
   l->output = TN_NONE;
   for (uint32_t i = 0; i < g->n_outputs && !l->logits; i++) {
@@ -94,17 +93,20 @@ static void compare(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   }
 }
 
+tn_status tni_qz_loss_output(tni_qz_loss *l, tni_qz_walker *w, uint32_t seq, tn_id from, float **out, int64_t *n) {
+  const tn_status st = run_rest(l, w, seq, from, out, n);
+  rows r = {.y = *out, .V = l->V};
+  tn_run *run = &w->z->run.run;
+  if (st == TN_OK && l->logits) run->parallel_for(run, *n, 4, normalise, &r);
+  return st;
+}
+
 tn_status tni_qz_loss_begin(tni_qz_loss *l, tni_qz_walker *w) {
   *l = (tni_qz_loss){.n_seqs = w->n_seqs,
                      .n = calloc(w->n_seqs, sizeof *l->n),
                      .base = calloc(w->n_seqs, sizeof *l->base)};
-  tn_status st = l->n && l->base ? find_output(l, w) : tni_fail_memory(w->z->err, w->z->path);
-  for (uint32_t s = 0; st == TN_OK && s < w->n_seqs; s++) {
-    st = run_rest(l, w, s, 0, &l->base[s], &l->n[s]);
-    rows r = {.y = l->base[s], .V = l->V};
-    tn_run *run = &w->z->run.run;
-    if (st == TN_OK && l->logits) run->parallel_for(run, l->n[s], 4, normalise, &r);
-  }
+  tn_status st = l->n && l->base ? tni_qz_loss_find(l, w) : tni_fail_memory(w->z->err, w->z->path);
+  for (uint32_t s = 0; st == TN_OK && s < w->n_seqs; s++) st = tni_qz_loss_output(l, w, s, 0, &l->base[s], &l->n[s]);
   return st;
 }
 

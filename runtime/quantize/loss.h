@@ -15,6 +15,13 @@ typedef struct tni_qz_loss {
   uint32_t n_seqs;
 } tni_qz_loss;
 
+/* The logits, or the first output of floats; before the node that makes it runs. */
+TN_MUST_CHECK tn_status tni_qz_loss_find(tni_qz_loss *l, tni_qz_walker *w);
+/* What the nodes from `from` on give on a copy of a sequence's state: log probabilities, or the output. [*n,V], for
+ * free(), also after a failure. */
+TN_MUST_CHECK tn_status tni_qz_loss_output(tni_qz_loss *l, tni_qz_walker *w, uint32_t seq, tn_id from, float **out,
+                                           int64_t *n);
+
 /* Runs all sequences once, from the beginning. w must have run nothing yet. end also after a failure. */
 TN_MUST_CHECK tn_status tni_qz_loss_begin(tni_qz_loss *l, tni_qz_walker *w);
 void tni_qz_loss_end(tni_qz_loss *l);

@@ -146,6 +146,61 @@ tn_status tni_qz_read_weight(const tni_qz *z, const tni_qz_product *p, float *w)
   return TN_OK;
 }
 
+static tn_status solve_matrix(tni_qz *z, const tni_quant_task *t, const tni_qz_solved *out) {
+  const tni_quant_codes codes = {.codes = out->codes,
+                                 .scales = out->scales,
+                                 .zeros = out->zeros,
+                                 .steps = out->steps,
+                                 .parents = out->parents,
+                                 .q = out->q};
+  return tni_quant_solve(t, &codes, &z->run.run, z->err);
+}
+
+/* Row `from` of one is row `to` of another. */
+static void copy_row(const tni_qz_solved *a, int64_t from, const tni_qz_solved *b, int64_t to) {
+  const size_t blocks = (size_t)a->blocks, per_row = (size_t)a->per_row, K = (size_t)a->K;
+  memcpy(b->codes + (size_t)to * per_row, a->codes + (size_t)from * per_row, per_row);
+  memcpy(b->scales + (size_t)to * blocks, a->scales + (size_t)from * blocks, blocks * sizeof(float));
+  memcpy(b->q + (size_t)to * K, a->q + (size_t)from * K, K * sizeof(float));
+  if (a->zeros) memcpy(b->zeros + (size_t)to * blocks, a->zeros + (size_t)from * blocks, blocks * sizeof(float));
+  if (a->steps) memcpy(b->steps + (size_t)to * blocks, a->steps + (size_t)from * blocks, blocks);
+  if (a->parents) b->parents[to] = a->parents[from];
+}
+
+/* The rows of group g as a matrix of their own. t: the task of all rows. */
+static tn_status solve_group(tni_qz *z, const tni_qz_product *p, const tni_qz_seen *seen, uint32_t g,
+                             const tni_quant_task *t, const tni_qz_solved *out) {
+  const size_t K = (size_t)p->K;
+  tni_qz_product part = *p;
+  tni_quant_task own = *t;
+  tni_qz_solved s = {0};
+  int64_t at = 0;
+  part.N = 0;
+  for (int64_t r = 0; r < p->N; r++) part.N += seen->group[r] == g;
+  if (!part.N) return TN_OK;
+  float *w = malloc((size_t)part.N * K * sizeof *w), *added = malloc((size_t)part.N * K * sizeof *added);
+  tn_status st = w && added ? make_room(z, &part, &s) : tni_fail_memory(z->err, p->name);
+  for (int64_t r = 0; st == TN_OK && r < p->N; r++) {
+    if (seen->group[r] != g) continue;
+    memcpy(w + (size_t)at * K, t->w + (size_t)r * K, K * sizeof *w);
+    if (t->added) memcpy(added + (size_t)at * K, t->added + (size_t)r * K, K * sizeof *added);
+    at++;
+  }
+  own.N = part.N;
+  own.w = w;
+  own.h = seen->h + g * K * K;
+  own.drift = seen->drift + g * K * K;
+  own.added = t->added ? added : NULL;
+  if (st == TN_OK) st = solve_matrix(z, &own, &s);
+  at = 0;
+  for (int64_t r = 0; st == TN_OK && r < p->N; r++)
+    if (seen->group[r] == g) copy_row(&s, at++, out, r);
+  tni_qz_solved_finish(&s);
+  free(w);
+  free(added);
+  return st;
+}
+
 tn_status tni_qz_solve(tni_qz *z, uint32_t i, const tni_qz_seen *seen, tni_qz_solved *out) {
   float *h = seen ? seen->h : NULL;
   const tni_qz_product *p = &z->products[i];
@@ -169,14 +224,10 @@ tn_status tni_qz_solve(tni_qz *z, uint32_t i, const tni_qz_seen *seen, tni_qz_so
                                .damp = .1f,
                                .sweeps = 3,
                                .round = !h};
-  const tni_quant_codes codes = {.codes = out->codes,
-                                 .scales = out->scales,
-                                 .zeros = out->zeros,
-                                 .steps = out->steps,
-                                 .parents = out->parents,
-                                 .q = out->q};
-  if (st == TN_OK && (st = tni_quant_solve(&task, &codes, &z->run.run, z->err)))
-    tni_error_prefix(z->err, "product '%s'", p->name);
+  if (st == TN_OK && !(seen && seen->group)) st = solve_matrix(z, &task, out);
+  for (uint32_t g = 0; st == TN_OK && seen && seen->group && g < seen->n_groups; g++)
+    st = solve_group(z, p, seen, g, &task, out);
+  if (st != TN_OK) tni_error_prefix(z->err, "product '%s'", p->name);
   if (st == TN_OK) st = keep_solved(z, i, out);
   if (st != TN_OK) tni_qz_solved_finish(out);
   free(w);

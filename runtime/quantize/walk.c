@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/ops/kernel/kernel.h"
+#include "runtime/quantize/head.h"
 #include "runtime/quantize/walk.h"
 #include "runtime/shape/shape.h"
 
@@ -193,9 +194,8 @@ static tn_status give_input(tni_qz_walker *w, tni_tensor **state, const tni_qz_t
 
 /* --- stops --- */
 
-/* A value of p's node or of one beside it in a state, f32 [*rows, channels], for free(). */
-static tn_status value_of(tni_qz_walker *w, tni_tensor **state, tn_id v, const tni_qz_product *p, int64_t channels,
-                          float **out, int64_t *rows) {
+tn_status tni_qz_value(tni_qz_walker *w, tni_tensor **state, tn_id v, const tni_qz_product *p, int64_t channels,
+                       float **out, int64_t *rows) {
   const tni_tensor *x = state[v];
   int64_t count = 1;
   for (uint32_t i = 0; x && i < x->rank; i++) count *= x->dims[i];
@@ -213,7 +213,7 @@ static tn_status value_of(tni_qz_walker *w, tni_tensor **state, tn_id v, const t
 tn_status tni_qz_add_moments(tni_qz_walker *w, tni_tensor **state, const tni_qz_product *p, float *h) {
   float *x;
   int64_t rows;
-  tn_status st = value_of(w, state, p->x, p, p->K, &x, &rows);
+  tn_status st = tni_qz_value(w, state, p->x, p, p->K, &x, &rows);
   if (st) return st;
   st = tni_quant_moments(h, x, rows, p->K, &w->z->run.run, w->z->err);
   free(x);
@@ -226,9 +226,9 @@ static tn_status add_drift(tni_qz_walker *w, tni_qz_walker *floats, uint32_t s, 
   const size_t at = (size_t)s * w->g->n_values;
   float *x = NULL, *y = NULL, *aim = NULL;
   int64_t rows = 0, T = 0;
-  tn_status st = value_of(w, w->state + at, p->x, p, p->K, &x, &T);
-  if (st == TN_OK) st = value_of(w, w->state + at, v, p, channels, &y, &rows);
-  if (st == TN_OK) st = value_of(floats, floats->state + at, v, p, channels, &aim, &rows);
+  tn_status st = tni_qz_value(w, w->state + at, p->x, p, p->K, &x, &T);
+  if (st == TN_OK) st = tni_qz_value(w, w->state + at, v, p, channels, &y, &rows);
+  if (st == TN_OK) st = tni_qz_value(floats, floats->state + at, v, p, channels, &aim, &rows);
   if (st == TN_OK && rows == T)
     st = tni_quant_drift(d, &(tni_quant_drifts){T, p->K, channels, x, y, aim}, &w->z->run.run, w->z->err);
   free(x);
@@ -340,9 +340,14 @@ static tn_status stop_at(tni_qz_walker *w, tni_qz_walker *floats, uint32_t first
     memcpy(h, sum, bytes);
     memcpy(d, drift, bytes);
     float *added = NULL;
+    tni_qz_head head = {0};
     if (!tni_qz_is_solved(z, i)) st = added_drift(w, floats, q, &added);
-    if (st == TN_OK) st = tni_qz_solve(z, i, &(tni_qz_seen){h, d, added}, &solved);
+    if (st == TN_OK && !tni_qz_is_solved(z, i)) st = tni_qz_head_begin(&head, w, floats, q, h, d);
+    const tni_qz_seen seen = head.n_groups ? (tni_qz_seen){head.n_groups, head.group, head.h, head.drift, added}
+                                           : (tni_qz_seen){1, NULL, h, d, added};
+    if (st == TN_OK) st = tni_qz_solve(z, i, &seen, &solved);
     free(added);
+    tni_qz_head_finish(&head);
     if (st != TN_OK) break;
     st = replace_weight(w, q, &solved);
     tni_qz_solved_finish(&solved);

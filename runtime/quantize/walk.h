@@ -24,6 +24,9 @@ void tni_qz_walk_end(tni_qz_walker *w);
 /* Nodes [from, to) of one sequence's state; of all sequences. */
 TN_MUST_CHECK tn_status tni_qz_run_nodes(tni_qz_walker *w, tni_tensor **state, tn_id from, tn_id to);
 TN_MUST_CHECK tn_status tni_qz_run_segment(tni_qz_walker *w, tn_id from, tn_id to);
+/* A value of p's node or of one beside it in a state, f32 [*rows, channels], for free(). */
+TN_MUST_CHECK tn_status tni_qz_value(tni_qz_walker *w, tni_tensor **state, tn_id v, const tni_qz_product *p,
+                                     int64_t channels, float **out, int64_t *rows);
 /* h [K,K] += x^T x of p's input. */
 TN_MUST_CHECK tn_status tni_qz_add_moments(tni_qz_walker *w, tni_tensor **state, const tni_qz_product *p, float *h);
 

@@ -26,7 +26,7 @@ class Quantize(common.Case):
     def bytes_of(folder):
         return {p.name: p.read_bytes() for p in sorted(folder.iterdir())}
 
-    def logits(self, folder, ids):
+    def logits(self, folder, ids, output="logits"):
         ort, np = self.module("onnxruntime"), self.module("numpy")
         s = ort.InferenceSession(str(folder / "model.onnx"))
         feeds = {}
@@ -39,7 +39,7 @@ class Quantize(common.Case):
                 feeds[i.name] = np.arange(len(ids))[None]
             else:
                 feeds[i.name] = np.zeros([1, i.shape[1], 0, i.shape[3]], np.float32)
-        x = s.run(["logits"], feeds)[0][0].astype(np.float64)
+        x = s.run([output], feeds)[0][0].astype(np.float64)
         return x - np.log(np.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True)) - x.max(-1, keepdims=True)
 
     def test_bytes_and_quality(self):
@@ -75,6 +75,31 @@ class Quantize(common.Case):
         # what Tenon's host makes of the folder is what onnxruntime does
         ids = self.ids(one, "-p", "Once upon a time there was", "-n", "1", "--temp", "0", "--profile", "host")
         self.assertEqual(int(self.logits(one, ids[:-1])[-1].argmax()), ids[-1])
+
+    def test_head(self):
+        """The product that gives the logits is solved by what its errors cost there; another one of that shape is not."""
+        np, onnx, tokenizers = self.module("numpy"), self.module("onnx"), self.module("tokenizers")
+        other, known, plain = self.tmp / "other", self.tmp / "known", self.tmp / "plain"
+        shutil.copytree(DEMO, other)
+        m = onnx.load(other / "model.onnx")
+        for o in m.graph.output:
+            o.name = "scores" if o.name == "logits" else o.name
+        for n in m.graph.node:
+            n.output[:] = ["scores" if o == "logits" else o for o in n.output]
+        for old in other.glob("model.onnx*"):
+            old.unlink()
+        onnx.save(m, other / "model.onnx")
+        more = ["--text", self.text(20), "--max-tokens", "6000", "--bits", "2", "--block", "16", "--zeros"]
+        self.ok("quantize", DEMO, "-o", known, *more)
+        self.ok("quantize", other, "-o", plain, *more)
+        init = [{i.name: onnx.numpy_helper.to_array(i) for i in onnx.load(f / "model.onnx").graph.initializer} for f in (known, plain)]
+        same = {k for k in init[0] if k in init[1] and (init[0][k] == init[1][k]).all()}
+        self.assertEqual({k.rsplit("_", 1)[0] for k in set(init[0]) - same}, {"logits"})
+        # The layers are the same, so that heads alone differ.
+        ids = tokenizers.Tokenizer.from_file(str(DEMO / "tokenizer.json")).encode(self.texts()[0]).ids[:256]
+        base = self.logits(DEMO, ids)
+        kl = [float((np.exp(base) * (base - x)).sum(-1).mean()) for x in (self.logits(known, ids), self.logits(plain, ids, "scores"))]
+        self.assertLess(kl[0], 0.98 * kl[1])
 
     def test_widths(self):
         onnx = self.module("onnx")
