@@ -90,7 +90,9 @@ class Quantize(common.Case):
             old.unlink()
         onnx.save(m, other / "model.onnx")
         more = ["--text", self.text(20), "--max-tokens", "6000", "--bits", "2", "--block", "16", "--zeros"]
-        self.ok("quantize", DEMO, "-o", known, *more)
+        self.ok("quantize", DEMO, "-o", known, *more, "--threads", "2")
+        self.ok("quantize", DEMO, "-o", self.tmp / "again", *more, "--threads", "1")
+        self.assertEqual(self.bytes_of(known), self.bytes_of(self.tmp / "again"))
         self.ok("quantize", other, "-o", plain, *more)
         init = [{i.name: onnx.numpy_helper.to_array(i) for i in onnx.load(f / "model.onnx").graph.initializer} for f in (known, plain)]
         same = {k for k in init[0] if k in init[1] and (init[0][k] == init[1][k]).all()}
