@@ -13,7 +13,8 @@
 
 #include "runtime/quantize/loss.h"
 
-/* Texts have to have so many tokens for each channel: few tokens weigh most, and fewer fit the text and nothing else. */
+/* Texts have to have so many tokens for each channel: few tokens weigh most, and fewer fit the text and nothing else.
+ */
 enum { GROUPS = 32, TOKENS = 16, ROUNDS = 8, BYTES = 512 << 20 };
 static const float OF_PLAIN = .3f;
 
@@ -161,6 +162,14 @@ static void mix(head *h, const float *plain, const float *drift) {
   }
 }
 
+static bool gives_logits(const tni_graph *g) {
+  for (uint32_t i = 0; i < g->n_outputs; i++) {
+    const tni_value *v = tni_graph_value(g, g->outputs[i]);
+    if (strcmp(v->pub.name, "logits") == 0 && (v->pub.dtype == TN_DT_F32 || v->pub.dtype == TN_DT_F16)) return true;
+  }
+  return false;
+}
+
 static bool is_last(const tni_qz *z, const tni_qz_product *p) {
   for (const tni_qz_product *q = p + 1; q < z->products + z->n_products; q++)
     if (q->format != TNI_QZ_FLOAT) return false;
@@ -174,8 +183,8 @@ tn_status tni_qz_head_begin(tni_qz_head *out, tni_qz_walker *w, tni_qz_walker *f
   tn_error *err = w->z->err;
   head h = {.out = out, .w = w, .floats = floats, .p = p};
   *out = (tni_qz_head){0};
-  if (!is_last(w->z, p) || G < 2 || (size_t)p->N < G ||
-      w->z->tokens < TOKENS * (uint64_t)p->K) return TN_OK;
+  if (!gives_logits(w->g) || !is_last(w->z, p) || G < 2 || (size_t)p->N < G || w->z->tokens < TOKENS * (uint64_t)p->K)
+    return TN_OK;
   tn_status st = tni_qz_loss_find(&h.loss, floats);
   if (st != TN_OK || !h.loss.logits) return st;
   *out = (tni_qz_head){.n_groups = (uint32_t)G,
