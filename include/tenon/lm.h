@@ -116,6 +116,21 @@ typedef struct tn_batch_prefixes {
 } tn_batch_prefixes;
 /* TN_E_INVALID: b or out is NULL, or out->h is not one of tn_batch_prefixes. */
 TN_API TN_MUST_CHECK tn_status tn_batch_prefix_counts(const tn_batch *b, tn_batch_prefixes *out, tn_error *err);
+/* Texts of b guess with a smaller model, as in tn_chat_draft; what a text's tn_gen_params.lookup finds is tried first. All
+ * texts that decode in one step have 16 positions in it at most, and a draft guesses while one or two do
+ * (docs/batching.md). Each slot gets caches of the draft. draft NULL or n 0: no more guesses. Not while texts run. Statuses
+ * of tn_chat_draft and, for the caches, of tn_chat_create; after a failure there is no draft. */
+TN_API TN_MUST_CHECK tn_status tn_batch_draft(tn_batch *b, tn_lm *draft, uint32_t n, tn_error *err);
+/* Tokens that steps tried beside the last one of a text, and those of them that the text then had. */
+typedef struct tn_batch_guesses {
+  tn_hdr h;
+  uint64_t tried, came;
+} tn_batch_guesses;
+enum { TN_BATCH_ALL = 0x7fffffff /* in place of a slot: all texts since the batch was made */ };
+/* Of the text in a slot. TN_E_INVALID: nothing was started there; b or out is NULL, or out->h is not one of
+ * tn_batch_guesses. */
+TN_API TN_MUST_CHECK tn_status tn_batch_guess_counts(const tn_batch *b, uint32_t slot, tn_batch_guesses *out,
+                                                     tn_error *err);
 /* Gives the slot back, whether its text has ended or not. What it holds may serve other texts. */
 TN_API void tn_batch_stop(tn_batch *b, uint32_t slot);
 /* From any thread: the running step, or the next one, returns TN_E_CANCELLED soon; texts may go on after it. */

@@ -13,9 +13,10 @@
 enum { MAX_MODELS = 64, MAX_KEYS = 256 };
 
 typedef struct serve_args {
-  char *host, *key_file, *cors;
+  char *host, *key_file, *cors, *draft;
   char **embedding, **names;
-  int port, slots, queue, connections, predict, timeout, drain, max_body_mb, prefix_mb, models_mb;
+  int port, slots, queue, connections, predict, timeout, drain, max_body_mb, prefix_mb, models_mb, lookup, draft_tokens;
+  tn_lm *draft_lm;
   serve_model models[MAX_MODELS];
   char *owned[MAX_MODELS]; /* names */
   size_t n;
@@ -120,6 +121,9 @@ static int serve(cli *c, const serve_args *a) {
                         .slots = (uint32_t)a->slots,
                         .waiting = (uint32_t)a->queue,
                         .prefix_bytes = (uint64_t)a->prefix_mb << 20,
+                        .lookup = (uint32_t)a->lookup,
+                        .draft = a->draft_lm,
+                        .draft_tokens = (uint32_t)a->draft_tokens,
                         .connections = (uint32_t)a->connections,
                         .max_tokens = (uint32_t)a->predict,
                         .timeout_s = (uint32_t)a->timeout,
@@ -140,11 +144,19 @@ static int find_file(cli *c) {
   return st == TN_OK ? 0 : cli_fail(c, st);
 }
 
+static int load_draft(cli *c, serve_args *a) {
+  if (c->opts.n_rest != 1 || a->models_mb) return cli_usage(c, "--draft is for one MODEL, and not with --models-mb");
+  const tn_lm_opts o = {.h = {sizeof o, 1, 0}, .default_max_seq = tn_lm_context(a->models[0].lm)};
+  const tn_status st = tn_lm_load(c->rt, a->draft, &o, &a->draft_lm, &c->err);
+  return st == TN_OK ? 0 : cli_fail_load(c, a->draft, st);
+}
+
 static int load_all(cli *c, serve_args *a) {
   int rc = find_file(c);
   for (size_t i = 0; !rc && c->opts.rest[i]; i++) rc = add_model(c, a, c->opts.rest[i], false);
   for (size_t i = 0; !rc && a->embedding && a->embedding[i]; i++) rc = add_model(c, a, a->embedding[i], true);
   if (!rc && !a->n) rc = cli_usage(c, "a MODEL is needed, or --embedding MODEL");
+  if (!rc && a->draft) rc = load_draft(c, a);
   return rc;
 }
 
@@ -158,6 +170,9 @@ static int start(cli *c, int argc, const char **argv, serve_args *a) {
       {"models-mb", 0, OPT_INT, &a->models_mb, "MB", "0..16777216",
        "memory of models, MiB: each is loaded when a request wants it, and idle ones go for it; 0: all are loaded", NULL},
       {"prefix-mb", 0, OPT_INT, &a->prefix_mb, "MB", "0..1048576", "most memory of a model's beginnings beyond its slots, MiB", NULL},
+      {"lookup", 0, OPT_INT, &a->lookup, "N", "0..15", "try N tokens at once that followed before, while few texts run", NULL},
+      {"draft", 0, OPT_TEXT, &a->draft, "MODEL", NULL, "try tokens that this smaller model finds likely", NULL},
+      {"draft-tokens", 0, OPT_INT, &a->draft_tokens, "N", "1..15", "at most N of them at once", NULL},
       {"predict", 'n', OPT_INT, &a->predict, "N", "0..", "tokens of an answer at most; 0: the context", NULL},
       {"api-key-file", 0, OPT_TEXT, &a->key_file, "FILE", NULL, "API keys, one a line; TENON_API_KEY is one too", "none"},
       {"allow-host", 0, OPT_LIST, &a->names, "NAME", NULL, "a name that requests may call this server by, on loopback", NULL},
@@ -185,6 +200,7 @@ int cmd_serve(int argc, const char **argv) {
   a->slots = 4;
   a->queue = 64;
   a->prefix_mb = 256;
+  a->draft_tokens = 8;
   a->connections = 256;
   a->timeout = 60;
   a->drain = 30;
@@ -194,6 +210,7 @@ int cmd_serve(int argc, const char **argv) {
     tn_lm_destroy(a->models[i].lm);
     tn_embedder_destroy(a->models[i].embedder);
   }
+  tn_lm_destroy(a->draft_lm);
   for (size_t i = 0; i < MAX_MODELS; i++) free(a->owned[i]);
   free(a->key_text);
   free(a);

@@ -183,8 +183,7 @@ tn_status tn_batch_step(tn_batch *b, uint32_t *running, tn_error *err) {
   return TN_OK;
 }
 
-/* All but the head, to the caller's, which is of whatever version. */
-static void give(void *to, const void *of, size_t bytes, size_t room) {
+void tni_batch_give(void *to, const void *of, size_t bytes, size_t room) {
   memcpy((char *)to + sizeof(tn_hdr), (const char *)of + sizeof(tn_hdr),
          (room < bytes ? room : bytes) - sizeof(tn_hdr));
 }
@@ -202,7 +201,7 @@ tn_status tn_batch_result(tn_batch *b, uint32_t slot, tn_gen_result *res, size_t
   const int64_t now = t->first_ns ? t->first_ns : tni_now_ns();
   r.prefill_ns = now - t->begun_ns;
   r.decode_ns = t->first_ns ? t->last_ns - t->first_ns : 0;
-  give(res, &r, sizeof r, res->h.size);
+  tni_batch_give(res, &r, sizeof r, res->h.size);
   if (cached) *cached = t->cached;
   return TN_OK;
 }
@@ -216,13 +215,14 @@ tn_status tn_batch_prefix_counts(const tn_batch *b, tn_batch_prefixes *out, tn_e
   tn_batch_prefixes c = b->counts;
   c.bytes = b->prefix.bytes;
   c.dropped = b->prefix.dropped;
-  give(out, &c, sizeof c, out->h.size);
+  tni_batch_give(out, &c, sizeof c, out->h.size);
   return TN_OK;
 }
 
 void tn_batch_stop(tn_batch *b, uint32_t slot) {
   if (!b || slot >= b->n || !b->slots[slot].used) return;
   tni_text *t = &b->slots[slot];
+  tni_batch_count_guesses(b, t);
   t->used = false;
   t->left = ++b->clock;
   t->c->n = t->c->fed; /* what never ran serves nobody */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inside of tn_batch: texts in slots (batch.c), and how their steps run (batch_run.c).
+ * Inside of tn_batch: texts in slots (batch.c), how their steps run (batch_run.c), and what these try beside the texts'
+ * last tokens (batch_guess.c).
  *
  * Where steps are shared one session has a row of its caches for each slot and one to spare. Rows [0, k) are those of
  * the k texts that decode together, side by side as tn_session_step_slots wants them. A text that comes to them or
@@ -16,6 +17,9 @@
 #include "runtime/llm/prefix.h"
 #include "runtime/session/session.h"
 
+/* A step of texts that decode has so many positions at most, those of guesses included. */
+enum { TNI_GUESS_ROWS = 16 };
+
 typedef struct tni_text {
   tn_chat *c;       /* its tokens; also of what a free slot holds */
   tni_gen *gen;     /* of a used slot */
@@ -26,6 +30,8 @@ typedef struct tni_text {
   size_t mark;    /* 0, or where others began alike and nobody had what goes on there: what the slot has then is kept */
   uint64_t order; /* when it was started */
   uint64_t left;  /* when the slot was given back */
+  int32_t guess[TNI_GUESS_ROWS]; /* that the step under way tries */
+  size_t n_guess;
   tn_status st;   /* its own failure */
   tn_long_error why;
   int64_t begun_ns, first_ns, last_ns; /* start, first and last token; 0: none yet */
@@ -49,11 +55,15 @@ struct tn_batch {
   tni_prefix prefix; /* what slots had before (batch_prefix.c) */
   const tn_session *prefix_of;
   tn_batch_prefixes counts;
+  bool no_guesses;         /* the model's state cannot go back, or it has no logits but the last */
+  tn_batch_guesses guesses; /* of texts that gave their slots back */
 };
 
 /* Whether the text goes on. */
 bool tni_text_runs(const tni_text *t);
-/* Its next token; its own failure is its end. */
+/* It is past its prompt: one token of it is to be run. */
+bool tni_text_decodes(const tni_text *t);
+/* Its next tokens, from the logits of its last one and of its guesses, [n_guess + 1, vocab]; its own failure is its end. */
 void tni_text_token(tn_batch *b, tni_text *t, const float *logits, size_t vocab);
 
 /* shared: one session for all slots, where the model can. Makes the slots' chats, and b->chunk. */
@@ -70,6 +80,16 @@ void tni_batch_forget(tn_batch *b, uint32_t slot);
 void tni_batch_save(tn_batch *b, uint32_t slot);
 /* Before the first step of a slot's prompt: others may have come so far since it was started. */
 void tni_batch_begin(tn_batch *b, uint32_t slot);
+/* The next step of the texts that decode, n of them, tries guesses: t->guess of each, and *more, the most of them. Their
+ * histories have so many tokens beyond their ends, of which the last repeat where a text has fewer guesses. */
+TN_MUST_CHECK tn_status tni_batch_guess(tn_batch *b, uint32_t n, size_t *more, tn_error *err);
+/* The text's last token and `more` guesses ran, and its tokens were drawn: what it did not become is forgotten. Before the
+ * step it had n tokens. */
+TN_MUST_CHECK tn_status tni_batch_rewind(tn_batch *b, tni_text *t, size_t n, size_t more, tn_error *err);
+/* Before a text gives its slot back. */
+void tni_batch_count_guesses(tn_batch *b, const tni_text *t);
+/* All of a struct but its head, to the caller's, which is of whatever version. */
+void tni_batch_give(void *to, const void *of, size_t bytes, size_t room);
 /* One step. */
 TN_MUST_CHECK tn_status tni_batch_run(tn_batch *b, tn_error *err);
 /* After a cancelled one. */

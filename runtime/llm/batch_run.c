@@ -9,7 +9,8 @@
 
 static tn_status make_tensors(tn_batch *b, tn_error *err) {
   const tni_lm_io *io = &b->lm->io;
-  const size_t most = b->chunk > (int64_t)b->n ? (size_t)b->chunk : b->n;
+  size_t most = b->n > TNI_GUESS_ROWS ? b->n : TNI_GUESS_ROWS;
+  if (b->chunk > (int64_t)most) most = (size_t)b->chunk;
   b->feed = calloc(io->n_in, sizeof *b->feed);
   b->in = calloc(io->n_in, sizeof *b->in);
   b->in_ptr = calloc(io->n_in, sizeof *b->in_ptr);
@@ -58,8 +59,20 @@ static tn_status open_alone(tn_batch *b, tn_error *err) {
   return TN_OK;
 }
 
+/* Logits of every position of a step, and caches that can forget some of them. */
+static bool can_guess(const tn_batch *b) {
+  const tn_io_info *x = b->lm->io.logits_info;
+  tni_slot_form f;
+  if (x->rank != 3 || x->dims[1] == 1) return false;
+  if (!b->session) return b->slots[0].c->kept;
+  tni_slot_form_of(b->session, &f);
+  return !f.state_bytes;
+}
+
 tn_status tni_batch_open(tn_batch *b, bool shared, tn_error *err) {
-  return shared && tn_model_has_slots(b->lm->model) ? open_shared(b, err) : open_alone(b, err);
+  const tn_status st = shared && tn_model_has_slots(b->lm->model) ? open_shared(b, err) : open_alone(b, err);
+  b->no_guesses = st != TN_OK || !can_guess(b);
+  return st;
 }
 
 void tni_batch_close(tn_batch *b) {
@@ -84,7 +97,7 @@ static void count_beginning(tn_batch *b, const tni_text *t) {
 
 void tni_text_token(tn_batch *b, tni_text *t, const float *logits, size_t vocab) {
   tni_long_error_init(&t->why);
-  t->st = tni_gen_token(t->gen, logits, vocab, &t->why.error);
+  t->st = tni_gen_rows(t->gen, t->guess, t->n_guess, logits, vocab, &t->why.error);
   t->last_ns = tni_now_ns();
   if (t->first_ns) return;
   t->first_ns = t->last_ns;
@@ -93,7 +106,7 @@ void tni_text_token(tn_batch *b, tni_text *t, const float *logits, size_t vocab)
 
 /* --- places ------------------------------------------------------------------------------------------------------ */
 
-static bool decodes(const tni_text *t) { return tni_text_runs(t) && t->c->n - t->c->fed == 1; }
+bool tni_text_decodes(const tni_text *t) { return tni_text_runs(t) && t->c->n - t->c->fed == 1; }
 
 static tni_text *text_in(const tn_batch *b, uint32_t row) {
   for (uint32_t i = 0; i < b->n; i++)
@@ -116,12 +129,12 @@ static tn_status vacate(tn_batch *b, uint32_t row, tn_error *err) {
 static tn_status gather(tn_batch *b, uint32_t *n, tn_error *err) {
   tn_status st = TN_OK;
   *n = 0;
-  for (uint32_t i = 0; i < b->n; i++) *n += decodes(&b->slots[i]);
+  for (uint32_t i = 0; i < b->n; i++) *n += tni_text_decodes(&b->slots[i]);
   for (uint32_t row = 0; st == TN_OK && row < *n; row++) {
     const tni_text *here = text_in(b, row);
-    if (here && decodes(here)) continue;
+    if (here && tni_text_decodes(here)) continue;
     uint32_t i = 0;
-    while (!decodes(&b->slots[i]) || b->slots[i].row < *n) i++;
+    while (!tni_text_decodes(&b->slots[i]) || b->slots[i].row < *n) i++;
     const uint32_t from = b->slots[i].row;
     st = vacate(b, row, err);
     if (st != TN_OK) break;
@@ -159,53 +172,67 @@ static void feed_rows(tn_batch *b, uint32_t first, uint32_t count, size_t n) {
   }
 }
 
-/* The last row of logits of sequence r of count. */
-static const float *logits_of(tn_batch *b, uint32_t r, uint32_t count, size_t *vocab, tn_error *err) {
+/* The last n rows of logits of sequence r of count. */
+static const float *logits_of(tn_batch *b, uint32_t r, uint32_t count, size_t n, size_t *vocab, tn_error *err) {
   const tn_tensor *o = &b->logits;
   const size_t rows = o->rank == 3 ? (size_t)o->dims[1] : 1, v = o->rank ? (size_t)o->dims[o->rank - 1] : 0;
   const size_t e = tni_lm_elem_bytes(o->dtype);
-  if ((o->rank != 2 && o->rank != 3) || o->dims[0] != count || !v || !rows || !o->data) {
-    (void)tni_fail(err, TN_E_INVALID, o->name, "%s has no row of logits for each of %u sequences", o->name, count);
+  if ((o->rank != 2 && o->rank != 3) || o->dims[0] != count || !v || rows < n || !o->data) {
+    (void)tni_fail(err, TN_E_INVALID, o->name, "%s has no %zu rows of logits for each of %u sequences", o->name, n, count);
     return NULL;
   }
   tn_tensor last = *o;
-  last.data = (const char *)o->data + ((size_t)(r + 1) * rows - 1) * v * e;
+  last.data = (const char *)o->data + ((size_t)(r + 1) * rows - n) * v * e;
   *vocab = v;
   if (o->dtype == TN_DT_F32) return last.data;
-  if (!tni_chat_mem_grow(&b->row, v * sizeof(float))) {
+  if (!tni_chat_mem_grow(&b->row, n * v * sizeof(float))) {
     (void)tni_fail_memory(err, "logits");
     return NULL;
   }
-  tni_logits_to_f32(&last, 1, 1, v, b->row.v);
+  tni_logits_to_f32(&last, n, n, v, b->row.v);
   return b->row.v;
 }
 
-/* wants: the logits of the last token. A cancel that came when nothing ran is the session's memory of an earlier step.
+/* What a step gives: logits of no token, of the last one of each text, of all. */
+typedef enum logits_wanted { NO_LOGITS, LAST_LOGITS, ALL_LOGITS } logits_wanted;
+
+/* A cancel that came when nothing ran is the session's memory of an earlier step.
  */
-static tn_status run_rows(tn_batch *b, uint32_t first, uint32_t count, size_t n, bool wants, tn_error *err) {
+static tn_status run_rows(tn_batch *b, uint32_t first, uint32_t count, size_t n, logits_wanted wants, tn_error *err) {
   tn_status st;
   int tries = 0;
   feed_rows(b, first, count, n);
-  b->out_ptr[b->lm->io.logits] = wants ? &b->logits : NULL;
+  b->out_ptr[b->lm->io.logits] = wants != NO_LOGITS ? &b->logits : NULL;
   do {
     tni_error_begin(err);
-    st = tn_session_step_slots(b->session, first, count, b->in_ptr, b->out_ptr, 1, err);
+    st = tn_session_step_slots(b->session, first, count, b->in_ptr, b->out_ptr, wants != ALL_LOGITS, err);
   } while (st == TN_E_CANCELLED && !atomic_load(&b->cancelled) && tries++ < 2);
   for (uint32_t i = 0; i < b->n; i++) /* a device that was lost took positions along */
     if (st != TN_OK) b->slots[i].c->fed = (size_t)tn_session_slot_length(b->session, b->slots[i].row);
   return st;
 }
 
-/* The texts' tokens from what the last step gave. */
-static tn_status take_tokens(tn_batch *b, uint32_t first, uint32_t count, size_t n, bool wants, tn_error *err) {
+/* Tokens of the texts in rows [0, count), which decode: each ran its last one and `more` guesses. */
+static tn_status take_tokens(tn_batch *b, uint32_t count, size_t more, tn_error *err) {
+  tn_status st = TN_OK;
+  for (uint32_t r = 0; r < count; r++) text_in(b, r)->c->fed++;
   for (uint32_t r = 0; r < count; r++) {
-    tni_text *t = text_in(b, first + r);
+    tni_text *t = text_in(b, r);
+    const size_t n = t->c->n;
     size_t vocab = 0;
-    t->c->fed += n;
-    const float *logits = wants ? logits_of(b, r, count, &vocab, err) : NULL;
-    if (wants && !logits) return (tn_status)err->code;
-    if (wants) tni_text_token(b, t, logits, vocab);
+    const float *logits = logits_of(b, r, count, more + 1, &vocab, err);
+    if (logits) tni_text_token(b, t, logits, vocab);
+    const tn_status back = tni_batch_rewind(b, t, n, more, err);
+    if (!logits || back != TN_OK) st = (tn_status)err->code;
   }
+  return st;
+}
+
+static tn_status take_token(tn_batch *b, tni_text *t, tn_error *err) {
+  size_t vocab = 0;
+  const float *logits = logits_of(b, 0, 1, 1, &vocab, err);
+  if (!logits) return (tn_status)err->code;
+  tni_text_token(b, t, logits, vocab);
   return TN_OK;
 }
 
@@ -213,7 +240,7 @@ static tni_text *longest_waiting(const tn_batch *b) {
   tni_text *first = NULL;
   for (uint32_t i = 0; i < b->n; i++) {
     tni_text *t = &b->slots[i];
-    if (tni_text_runs(t) && !decodes(t) && (!first || t->order < first->order)) first = t;
+    if (tni_text_runs(t) && !tni_text_decodes(t) && (!first || t->order < first->order)) first = t;
   }
   return first;
 }
@@ -226,47 +253,72 @@ static size_t piece_of(const tn_batch *b, const tni_text *t, bool *ends) {
   return piece;
 }
 
+/* Rows [0, n): a token of each text, or more where guesses come. */
+static tn_status decode(tn_batch *b, uint32_t n, tn_error *err) {
+  size_t more = 0;
+  tn_status st = tni_batch_guess(b, n, &more, err);
+  if (st == TN_OK) st = run_rows(b, 0, n, more + 1, more ? ALL_LOGITS : LAST_LOGITS, err);
+  return st == TN_OK ? take_tokens(b, n, more, err) : st;
+}
+
+static tn_status run_piece(tn_batch *b, tni_text *t, tn_error *err) {
+  bool ends = false;
+  const size_t piece = piece_of(b, t, &ends);
+  t->n_guess = 0;
+  tn_status st = run_rows(b, t->row, 1, piece, ends ? LAST_LOGITS : NO_LOGITS, err);
+  if (st != TN_OK) return st;
+  t->c->fed += piece;
+  if (ends) st = take_token(b, t, err);
+  if (st == TN_OK && t->mark && t->mark == t->c->fed) tni_batch_save(b, (uint32_t)(t - b->slots));
+  return st;
+}
+
 static tn_status run_shared(tn_batch *b, tn_error *err) {
   uint32_t n = 0;
-  bool ends = false;
   tni_text *waits = longest_waiting(b);
   tn_status st = gather(b, &n, err);
-  if (st == TN_OK && n) st = run_rows(b, 0, n, 1, true, err);
-  if (st == TN_OK && n) st = take_tokens(b, 0, n, 1, true, err);
+  if (st == TN_OK && n) st = decode(b, n, err);
   if (st != TN_OK || !waits) return st;
   if (!waits->begun) tni_batch_begin(b, (uint32_t)(waits - b->slots));
-  const size_t piece = piece_of(b, waits, &ends);
-  st = run_rows(b, waits->row, 1, piece, ends, err);
-  if (st == TN_OK) st = take_tokens(b, waits->row, 1, piece, ends, err);
-  if (st == TN_OK && waits->mark && waits->mark == waits->c->fed) tni_batch_save(b, (uint32_t)(waits - b->slots));
-  return st;
+  return run_piece(b, waits, err);
 }
 
 /* --- each on its own --------------------------------------------------------------------------------------------- */
 
-/* n more of its tokens; all of them without caches. */
-static tn_status run_alone(tn_batch *b, tni_text *t, size_t n, bool wants, tn_error *err) {
+/* n more of its tokens; all of them without caches. more: of them are guesses. */
+static tn_status run_alone(tn_batch *b, tni_text *t, size_t n, size_t more, bool wants, tn_error *err) {
   tn_chat *c = t->c;
   const float *logits;
   size_t rows, vocab;
   const size_t all = c->n;
   c->n = c->fed + n;
-  const tn_status st = tni_chat_step(c, true, &logits, &rows, &vocab, err);
+  const tn_status st = tni_chat_step(c, !more, &logits, &rows, &vocab, err);
   c->n = all;
   if (st == TN_OK && wants) tni_text_token(b, t, logits, vocab);
-  return st;
+  return st == TN_OK && more ? tni_batch_rewind(b, t, all, more, err) : st;
+}
+
+static uint32_t count_decoding(const tn_batch *b) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < b->n; i++) n += tni_text_decodes(&b->slots[i]);
+  return n;
 }
 
 static tn_status run_each(tn_batch *b, tn_error *err) {
   tni_text *waits = longest_waiting(b);
-  tn_status st = TN_OK;
-  bool ends = false;
-  for (uint32_t i = 0; st == TN_OK && i < b->n; i++)
-    if (decodes(&b->slots[i])) st = run_alone(b, &b->slots[i], 1, true, err);
+  const uint32_t n = count_decoding(b);
+  size_t more = 0;
+  tn_status st = n ? tni_batch_guess(b, n, &more, err) : TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < b->n; i++) {
+    tni_text *t = &b->slots[i];
+    if (tni_text_decodes(t)) st = run_alone(b, t, t->n_guess + 1, t->n_guess, true, err);
+  }
   if (st != TN_OK || !waits) return st;
+  bool ends = false;
   if (!waits->begun) tni_batch_begin(b, (uint32_t)(waits - b->slots));
   const size_t piece = piece_of(b, waits, &ends);
-  return run_alone(b, waits, piece, ends, err);
+  waits->n_guess = 0;
+  return run_alone(b, waits, piece, 0, ends, err);
 }
 
 tn_status tni_batch_run(tn_batch *b, tn_error *err) { return b->session ? run_shared(b, err) : run_each(b, err); }

@@ -42,16 +42,14 @@ static tn_status check_vocabularies(const tn_chat *c, const tn_lm *draft, tn_err
   return TN_OK;
 }
 
-tn_status tn_chat_draft(tn_chat *c, tn_lm *draft, uint32_t n, tn_error *err) {
-  tni_error_begin(err);
-  TNI_NOT_NULL(c);
+tn_status tni_draft_make(tn_chat *c, tn_lm *draft, uint32_t n, bool check, tn_error *err) {
   tn_chat *d = NULL;
   if (draft && n) {
     if (n > TN_DRAFT_MOST)
       return tni_fail(err, TN_E_LIMIT, "draft", "%u guesses, at most %d", n, (int)TN_DRAFT_MOST);
-    if (!c->kept || c->source || draft->io.after_source)
+    if (c->source || draft->io.after_source)
       return tni_fail(err, TN_E_UNSUPPORTED, "draft", "it wants decoders whose caches the session keeps");
-    tn_status st = check_vocabularies(c, draft, err);
+    tn_status st = check ? check_vocabularies(c, draft, err) : TN_OK;
     if (st == TN_OK) st = tn_chat_create(draft, &d, err);
     if (st != TN_OK) return st;
   }
@@ -59,6 +57,14 @@ tn_status tn_chat_draft(tn_chat *c, tn_lm *draft, uint32_t n, tn_error *err) {
   c->draft = d;
   c->draft_most = d ? n : 0;
   return TN_OK;
+}
+
+tn_status tn_chat_draft(tn_chat *c, tn_lm *draft, uint32_t n, tn_error *err) {
+  tni_error_begin(err);
+  TNI_NOT_NULL(c);
+  if (draft && n && !c->kept)
+    return tni_fail(err, TN_E_UNSUPPORTED, "draft", "it wants decoders whose caches the session keeps");
+  return tni_draft_make(c, draft, n, true, err);
 }
 
 static size_t likeliest(const float *v, size_t n, float *p) {
@@ -84,6 +90,20 @@ tn_status tni_draft_follow(tn_chat *c, tn_error *err) {
   const float *logits;
   size_t vocab;
   return c->draft && c->n < (size_t)c->draft->context ? follow(c, &logits, &vocab, err) : TN_OK;
+}
+
+tn_status tni_draft_near(tn_chat *c, size_t most, bool *near, tn_error *err) {
+  tn_chat *d = c->draft;
+  const float *logits;
+  size_t kept = 0, vocab, rows;
+  *near = true;
+  if (c->n > (size_t)d->context) return TN_OK;
+  tn_status st = tn_chat_rewind(d, c->history, c->n, &kept, err);
+  if (st != TN_OK || c->n - kept <= most) return st;
+  *near = false;
+  st = tni_chat_append(d, c->history + kept, most, err);
+  atomic_store(&d->cancelled, atomic_load(&c->cancelled));
+  return st == TN_OK ? tni_chat_step(d, true, &logits, &rows, &vocab, err) : st;
 }
 
 tn_status tni_draft_guess(tn_chat *c, size_t most, int32_t *ids, size_t *n, tn_error *err) {

@@ -35,6 +35,7 @@ typedef struct tni_gen {
   size_t wait_next; /* how many it will be when no guess came */
   bool looked;      /* the last guesses are those of lookup */
   bool no_lookup;   /* the model's state cannot go back */
+  uint64_t tried, came; /* guesses */
   tni_str text;     /* of this token */
   tn_gen_result res;
 } gen;
@@ -148,24 +149,51 @@ static void learn_ahead(gen *g, size_t n, size_t came) {
   g->wait_next = came ? 1 : g->wait_next < LOOKUP_WAIT ? 2 * g->wait_next + !g->wait_next : LOOKUP_WAIT;
 }
 
-/* Guesses that the next step may run beside the last token: what followed before, else what a draft finds likely. */
-static tn_status guess_tokens(gen *g, int32_t *ids, size_t *n) {
+static size_t less(size_t a, size_t b) { return a < b ? a : b; }
+
+tn_status tni_gen_guess(tni_gen *g, size_t most, bool draft, int32_t *ids, size_t *n, tn_error *err) {
   tn_chat *c = g->c;
-  const size_t left = tokens_left(g), most = g->p->lookup < LOOKUP_MOST ? g->p->lookup : LOOKUP_MOST;
+  const size_t left = tokens_left(g), lookup = less(g->p->lookup, LOOKUP_MOST);
   *n = 0;
-  if (g->no_lookup || !c->kept || c->source || left < 2) return TN_OK;
-  if (!g->ahead) g->ahead = most < LOOKUP_FIRST ? most : LOOKUP_FIRST;
+  if (left < 2 || !most) return TN_OK;
+  most = less(most, left - 1);
+  if (!g->ahead) g->ahead = less(lookup, LOOKUP_FIRST);
   if (g->waits)
     g->waits--;
-  else if (most)
-    *n = tni_repeat_guess(c->history, c->n, g->ahead < left - 1 ? g->ahead : left - 1, ids);
+  else if (lookup)
+    *n = tni_repeat_guess(c->history, c->n, less(g->ahead, most), ids);
   g->looked = *n > 0;
-  return *n ? TN_OK : tni_draft_guess(c, LOOKUP_MOST < left - 1 ? LOOKUP_MOST : left - 1, ids, n, g->err);
+  return *n || !draft ? TN_OK : tni_draft_guess(c, most, ids, n, err);
 }
 
-/* The last token and n guesses in one step. A row's token is drawn as if no guess were there: each guess that is that
- * token saves a step, and a text is what it is without guesses, sampled ones too. What is in the caches after the first
- * guess that did not come is forgotten. */
+tn_status tni_gen_rows(tni_gen *g, const int32_t *guess, size_t n, const float *logits, size_t vocab, tn_error *err) {
+  const tn_chat *c = g->c;
+  size_t came = 0;
+  tn_status st = TN_OK;
+  for (; st == TN_OK; came++) {
+    st = tni_gen_token(g, logits + came * vocab, vocab, err);
+    if (st != TN_OK || g->res.reason || came == n || c->history[c->n - 1] != guess[came]) break;
+  }
+  if (g->looked && n) learn_ahead(g, n, came);
+  g->tried += n;
+  g->came += came;
+  return st;
+}
+
+void tni_gen_guesses(const tni_gen *g, uint64_t *tried, uint64_t *came) {
+  *tried = g->tried;
+  *came = g->came;
+}
+
+/* Guesses that the next step may run beside the last token: what followed before, else what a draft finds likely. */
+static tn_status guess_tokens(gen *g, int32_t *ids, size_t *n) {
+  *n = 0;
+  if (g->no_lookup || !g->c->kept || g->c->source) return TN_OK;
+  return tni_gen_guess(g, LOOKUP_MOST, true, ids, n, g->err);
+}
+
+/* The last token and n guesses in one step. What is in the caches after the first guess that did not come is
+ * forgotten. */
 static tn_status try_guesses(gen *g, const int32_t *guess, size_t n) {
   tn_chat *c = g->c;
   const size_t base = c->n;
@@ -174,12 +202,7 @@ static tn_status try_guesses(gen *g, const int32_t *guess, size_t n) {
   tn_status st = tni_chat_append(c, guess, n, g->err);
   if (st == TN_OK) st = tni_chat_step(c, false, &logits, &rows, &vocab, g->err);
   c->n = base;
-  size_t came = 0;
-  for (; st == TN_OK; came++) {
-    st = one_token(g, logits + came * vocab, vocab);
-    if (g->res.reason || came == n || c->history[c->n - 1] != guess[came]) break;
-  }
-  if (g->looked) learn_ahead(g, n, came);
+  if (st == TN_OK) st = tni_gen_rows(g, guess, n, logits, vocab, g->err);
   if (st != TN_OK || c->fed <= c->n - 1) return st;
   c->fed = c->n - 1;
   if (tn_session_truncate(c->session, (int64_t)c->fed, NULL) == TN_OK) return TN_OK;

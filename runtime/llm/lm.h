@@ -131,6 +131,16 @@ void tni_gen_destroy(tni_gen *g);
 void tni_gen_belongs(tni_gen *g, tn_chat *c);
 /* The next token, from the logits of the last one: appended to the conversation and given to fn. */
 TN_MUST_CHECK tn_status tni_gen_token(tni_gen *g, const float *logits, size_t vocab, tn_error *err);
+/* At most `most` ids (LOOKUP_MOST at ids are enough) that may come next: what followed before, else, where draft is true,
+ * what the conversation's draft finds likely. */
+TN_MUST_CHECK tn_status tni_gen_guess(tni_gen *g, size_t most, bool draft, int32_t *ids, size_t *n, tn_error *err);
+/* The next tokens, from n + 1 rows of logits: that of the last token, and those after each of n guesses. A row's token is
+ * drawn as if no guess were there, so a text is what it is without them, sampled ones too; rows after the first guess
+ * that did not come mean nothing. */
+TN_MUST_CHECK tn_status tni_gen_rows(tni_gen *g, const int32_t *guess, size_t n, const float *logits, size_t vocab,
+                                     tn_error *err);
+/* Guesses so far, and those that came. */
+void tni_gen_guesses(const tni_gen *g, uint64_t *tried, uint64_t *came);
 /* reason 0: it goes on. Times are not filled. */
 const tn_gen_result *tni_gen_result(const tni_gen *g);
 

@@ -52,6 +52,19 @@ static void count(srv_ask *a) {
   srv_time_add(&m->whole, tni_now_ns() - a->call->began_ns);
 }
 
+/* What OpenAI's API calls predictions: guesses that came, and those that did not. */
+static void put_guesses(const srv_ask *a, json_t *usage) {
+  const serve_opts *o = a->call->server->o;
+  json_int_t tried = 0, came = 0;
+  if (!o->lookup && !o->draft) return;
+  for (uint32_t i = 0; i < a->x.n; i++) {
+    tried += (json_int_t)a->x.choice[i].job.guesses.tried;
+    came += (json_int_t)a->x.choice[i].job.guesses.came;
+  }
+  json_object_set_new(usage, "completion_tokens_details", json_pack("{s:I, s:I}", "accepted_prediction_tokens", came,
+                                                                    "rejected_prediction_tokens", tried - came));
+}
+
 static json_t *usage_json(const srv_ask *a) {
   size_t prompt = 0, kept = 0, made = 0;
   for (uint32_t i = 0; i < a->n_prompts; i++) prompt += a->prompt[i].n;
@@ -59,8 +72,10 @@ static json_t *usage_json(const srv_ask *a) {
     made += a->x.choice[i].job.result.new_tokens;
     if (i % a->n == 0) kept += a->x.choice[i].job.kept;
   }
-  return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)prompt, "completion_tokens", (json_int_t)made,
+  json_t *j = json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)prompt, "completion_tokens", (json_int_t)made,
                    "total_tokens", (json_int_t)(prompt + made), "prompt_tokens_details", "cached_tokens", (json_int_t)kept);
+  put_guesses(a, j);
+  return j;
 }
 
 /* Of this server alone: what the first choice took. */

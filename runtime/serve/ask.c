@@ -102,6 +102,7 @@ bool srv_ask_read(srv_ask *a) {
   tn_lm_gen_defaults(a->model->lm, &a->params);
   a->params.n_stop = 0;
   a->params.stop = NULL;
+  a->params.lookup = a->call->server->o->lookup;
   if (!read_sampler(a) || !read_stop(a) || !read_stream(a) || !srv_more_read(a)) return false;
   if (!srv_count(r, a->body, "", "n", 1, SRV_MAX_N, &n) || !srv_count(r, a->body, "", "max_tokens", 1, INT32_MAX, &most) ||
       !srv_count(r, a->body, "", "max_completion_tokens", 1, INT32_MAX, &newer))

@@ -43,7 +43,8 @@ static tn_model *model_of(const srv_model *m) { return m->lm ? tn_lm_model(m->lm
 
 static tn_status bring(srv_server *s, srv_model *m, tn_error *err) {
   const serve_opts *o = s->o;
-  const slots_opts opts = {.n = o->slots, .waiting = o->waiting, .prefix_bytes = o->prefix_bytes};
+  const slots_opts opts = {.n = o->slots, .waiting = o->waiting, .prefix_bytes = o->prefix_bytes,
+                           .draft = o->draft, .draft_tokens = o->draft_tokens};
   tn_status st = m->is->lm || m->is->embedder ? TN_OK : o->load(o->load_user, m->is, false, &m->lm, &m->embedder, err);
   if (st != TN_OK) return st;
   if (m->is->lm) m->lm = m->is->lm;

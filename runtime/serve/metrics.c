@@ -104,6 +104,17 @@ static void put_prefixes(FILE *f, const srv_server *s) {
   put_prefix(f, s, "prefix_dropped_total", offsetof(tn_batch_prefixes, dropped), "");
 }
 
+static void put_guesses(FILE *f, const srv_server *s, bool came) {
+  for (size_t i = 0; i < s->o->n_models; i++) {
+    tn_batch_guesses g;
+    if (!s->model[i].slots) continue;
+    slots_guesses(s->model[i].slots, &g);
+    fprintf(f, "tenon_guesses_%s_total{model=\"", came ? "accepted" : "tried");
+    put_label(f, s->model[i].is->name);
+    fprintf(f, "\"} %llu\n", (unsigned long long)(came ? g.came : g.tried));
+  }
+}
+
 static void put_loaded(FILE *f, srv_server *s) {
   put_head(f, "model_loaded", "gauge", "1: the model is in memory.");
   for (size_t i = 0; i < s->o->n_models; i++) {
@@ -145,6 +156,10 @@ void srv_show_metrics(srv_call *c) {
   put_head(f, "running", "gauge", "Texts that have a slot.");
   put_models(f, s, "running", true);
   put_prefixes(f, s);
+  put_head(f, "guesses_tried_total", "counter", "Tokens of --lookup and --draft that steps tried.");
+  put_guesses(f, s, false);
+  put_head(f, "guesses_accepted_total", "counter", "Those of them that answers have.");
+  put_guesses(f, s, true);
   pthread_mutex_unlock(&s->models_lock);
   put_head(f, "device_losses_total", "counter", "Devices lost while in use; models went on elsewhere.");
   fprintf(f, "tenon_device_losses_total %u\n", tn_runtime_losses(s->o->rt, NULL));

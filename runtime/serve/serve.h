@@ -38,6 +38,9 @@ typedef struct serve_opts {
   uint32_t slots;           /* conversations of a model at a time */
   uint32_t waiting;         /* requests that wait for one, by model */
   uint64_t prefix_bytes;    /* of beginnings that no slot has any more, by model */
+  uint32_t lookup;          /* tokens that followed before and are tried at once; 0: none */
+  tn_lm *draft;             /* whose guesses models that generate try, or NULL */
+  uint32_t draft_tokens;    /* at most so many at once */
   uint32_t connections;
   uint32_t max_tokens;      /* of an answer; 0: as far as the context goes */
   uint32_t timeout_s;       /* a connection on which nothing happens */

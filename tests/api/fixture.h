@@ -39,6 +39,7 @@ typedef struct fixture {
   tn_messages messages;
   tn_batch_opts batch_opts;
   tn_batch_prefixes prefixes;
+  tn_batch_guesses guesses;
   tn_batch *batch; /* of two slots; the first has a text */
   tn_grammar *grammar;
   tn_sampler *sampler;

@@ -67,6 +67,7 @@ static void make_options(fixture *x, const char *folder) {
   x->messages = (tn_messages){.h = {sizeof(tn_messages), 1, 0}, .messages = "[{\"role\": \"user\", \"content\": \"Once\"}]"};
   x->batch_opts = (tn_batch_opts){.h = {sizeof(tn_batch_opts), 1, 0}, .slots = 2, .context = 32};
   x->prefixes = (tn_batch_prefixes){.h = {sizeof(tn_batch_prefixes), 1, 0}};
+  x->guesses = (tn_batch_guesses){.h = {sizeof(tn_batch_guesses), 1, 0}};
   x->runtime_opts =
       (tn_runtime_opts){.h = {sizeof(tn_runtime_opts), 1, 0}, .profile = in_folder(folder, "host.yaml"), .threads = 1};
   x->model_opts = (tn_model_opts){.h = {sizeof(tn_model_opts), 1, 0}, .flags = TN_MODEL_DECODER, .max_seq = 64};

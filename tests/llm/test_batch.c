@@ -23,6 +23,9 @@ static const char *const prompts[PROMPTS] = {
     "One day, Tom and his mother went to the park. Tom saw a cat. He",
     "They"};
 
+static bool four_bits; /* the plugin's weights: other texts, in which less repeats */
+static const char repeats[] = "Tom saw a cat. Tom saw a dog. Tom saw a cat. Tom saw a dog. Tom saw a cat. Tom saw a";
+
 typedef struct want {
   int32_t *ids; /* the prompt's */
   size_t n;
@@ -31,20 +34,31 @@ typedef struct want {
   tn_gen_result res;
 } want;
 
-/* Greedy but for one, that samples; one that ends at a string. */
-static void alone(tn_lm *lm, want *w) {
+/* Greedy but for two, that sample; one that ends at a string, one of a grammar, which is the caller's. */
+static tn_grammar *alone(tn_lm *lm, want *w) {
   static const char *const stops[] = {" and"};
+  static const char form[] = "(( the| a| big| dog| cat){1,4}[,.]){3,9}";
+  tn_grammar *g = NULL;
+  CU_ASSERT_EQUAL_FATAL(tn_grammar_create(lm, TN_GRAMMAR_REGEX, form, sizeof form - 1, &g, NULL), TN_OK);
   for (size_t i = 0; i < PROMPTS; i++) {
     tn_chat *c = kit_talk(lm);
     CU_ASSERT_EQUAL_FATAL(tn_lm_encode(lm, prompts[i], strlen(prompts[i]), 1, &w[i].ids, &w[i].n, NULL), TN_OK);
     w[i].p = kit_greedy((uint32_t)(LONG - 3 * (int)i));
     if (i == 3) w[i].p.temperature = 0.9f, w[i].p.seed = 7;
     if (i == 6) w[i].p.stop = stops, w[i].p.n_stop = 1;
+    if (i == 7) w[i].p.grammar = g, w[i].p.max_tokens = LONG;
+    if (i == 2) w[i].p.temperature = 1, w[i].p.seed = 3, w[i].p.repeat_penalty = 1.2f;
     w[i].res = (tn_gen_result){.h = TN_API_HDR(tn_gen_result)};
     CU_ASSERT_EQUAL_FATAL(tn_generate_ids(c, w[i].ids, w[i].n, &w[i].p, kit_take, &w[i].alone, &w[i].res, NULL), TN_OK);
     tn_chat_destroy(c);
   }
+  return g;
 }
+
+/* How steps guess. */
+typedef struct guessing {
+  uint32_t lookup, draft;
+} guessing;
 
 typedef struct running {
   const want *w;
@@ -81,7 +95,7 @@ static void give_back(tn_batch *b, uint32_t slot, running **r, size_t *cached) {
   *r = NULL;
 }
 
-static void start(tn_batch *b, const want *w, running **r, uint32_t slots, bool leaves) {
+static void start(tn_batch *b, const want *w, uint32_t lookup, running **r, uint32_t slots, bool leaves) {
   tn_error err;
   uint32_t slot = UINT32_MAX;
   running *m = calloc(1, sizeof *m);
@@ -89,14 +103,17 @@ static void start(tn_batch *b, const want *w, running **r, uint32_t slots, bool 
   m->w = w;
   m->leaves = leaves;
   tn_error_init(&err);
-  const tn_status st = tn_batch_start(b, w->ids, w->n, &w->p, kit_take, &m->got, &slot, &err);
+  tn_gen_params p = w->p;
+  p.lookup = lookup;
+  const tn_status st = tn_batch_start(b, w->ids, w->n, &p, kit_take, &m->got, &slot, &err);
   if (st != TN_OK) printf("\n  start: %s", err.message);
   CU_ASSERT_FATAL(st == TN_OK && slot < slots && !r[slot]);
   r[slot] = m;
 }
 
 /* Texts come and go at random until ROUNDS have been started. Tokens of prompts that did not run. */
-static size_t mix(tn_lm *lm, const want *w, const tn_batch_opts *o, uint32_t state) {
+static size_t mix(tn_lm *lm, const want *w, const tn_batch_opts *o, const guessing *how, uint32_t state) {
+  tn_batch_guesses g = {.h = TN_API_HDR(tn_batch_guesses)};
   tn_batch *b = NULL;
   running *r[MOST] = {NULL};
   uint32_t live = 0, n = 0;
@@ -105,9 +122,10 @@ static size_t mix(tn_lm *lm, const want *w, const tn_batch_opts *o, uint32_t sta
   tn_error_init(&err);
   CU_ASSERT_EQUAL_FATAL(tn_batch_create(lm, o, &b, &err), TN_OK);
   CU_ASSERT_EQUAL(tn_batch_shares(b) != 0, !(o->flags & TN_BATCH_EXACT));
+  CU_ASSERT_EQUAL_FATAL(tn_batch_draft(b, how->draft ? lm : NULL, how->draft, &err), TN_OK);
   for (int started = 0; started < ROUNDS || live;) {
     for (; started < ROUNDS && live < o->slots && (!live || draw(&state) % 3 == 0); started++, live++)
-      start(b, &w[draw(&state) % PROMPTS], r, o->slots, draw(&state) % 5 == 0);
+      start(b, &w[draw(&state) % PROMPTS], how->lookup, r, o->slots, draw(&state) % 5 == 0);
     const tn_status st = tn_batch_step(b, &n, &err);
     if (st != TN_OK) printf("\n  step: %s", err.message);
     CU_ASSERT_EQUAL_FATAL(st, TN_OK);
@@ -120,6 +138,8 @@ static size_t mix(tn_lm *lm, const want *w, const tn_batch_opts *o, uint32_t sta
       live--;
     }
   }
+  CU_ASSERT_EQUAL(tn_batch_guess_counts(b, TN_BATCH_ALL, &g, NULL), TN_OK);
+  CU_ASSERT(g.came <= g.tried && (how->draft || (how->lookup && !four_bits) ? g.came > 0 : how->lookup || !g.tried));
   tn_batch_destroy(b);
   return cached;
 }
@@ -128,20 +148,83 @@ static void check_model(tn_lm *lm) {
   static const struct {
     uint32_t slots, flags;
     int64_t chunk;
-  } ways[] = {{4, 0, 0}, {3, 0, 5}, {2, 0, 1}, {1, 0, 0}, {3, TN_BATCH_EXACT, 0}};
+    guessing how;
+  } ways[] = {{4, 0, 0, {0, 0}}, {3, 0, 5, {0, 0}}, {2, 0, 1, {0, 0}}, {1, 0, 0, {0, 0}}, {3, TN_BATCH_EXACT, 0, {0, 0}},
+              {4, 0, 0, {8, 0}}, {2, 0, 5, {16, 0}}, {2, 0, 7, {0, 4}}, {3, 0, 0, {2, 8}}, {1, 0, 0, {0, 20}},
+              {2, TN_BATCH_EXACT, 0, {16, 4}}};
   want *w = calloc(PROMPTS, sizeof *w);
   CU_ASSERT_FATAL(w != NULL);
-  alone(lm, w);
+  tn_grammar *g = alone(lm, w);
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
     const tn_batch_opts o = {.h = TN_API_HDR(tn_batch_opts),
                              .slots = ways[i].slots,
                              .flags = ways[i].flags,
                              .chunk = ways[i].chunk,
                              .context = 160};
-    CU_ASSERT(mix(lm, w, &o, (uint32_t)(i + 1)) > 0);
+    CU_ASSERT(mix(lm, w, &o, &ways[i].how, (uint32_t)(i + 1)) > 0);
   }
   for (size_t i = 0; i < PROMPTS; i++) tn_free(w[i].ids);
   free(w);
+  tn_grammar_destroy(g);
+  tn_lm_destroy(lm);
+}
+
+/* n texts at once, alike but for their seeds: how many steps they take; *came: guesses that came. */
+static size_t count_steps(tn_lm *lm, uint32_t n, const guessing *how, uint32_t flags, uint64_t *tried, uint64_t *came,
+                          kit_sink *got) {
+  const tn_batch_opts o = {.h = TN_API_HDR(tn_batch_opts), .slots = n, .flags = flags, .context = 200};
+  tn_batch *b = NULL;
+  int32_t *ids;
+  size_t n_ids, steps = 0;
+  uint32_t slot, goes = 1;
+  CU_ASSERT_EQUAL_FATAL(tn_lm_encode(lm, repeats, sizeof repeats - 1, 1, &ids, &n_ids, NULL), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tn_batch_create(lm, &o, &b, NULL), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tn_batch_draft(b, lm, how->draft, NULL), TN_OK);
+  for (uint32_t i = 0; i < n; i++) {
+    tn_gen_params p = kit_greedy(40);
+    p.lookup = how->lookup;
+    got[i].n = got[i].text_n = 0;
+    CU_ASSERT_EQUAL_FATAL(tn_batch_start(b, ids, n_ids, &p, kit_take, &got[i], &slot, NULL), TN_OK);
+  }
+  for (; goes; steps++) CU_ASSERT_EQUAL_FATAL(tn_batch_step(b, &goes, NULL), TN_OK);
+  *tried = *came = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    tn_batch_guesses g = {.h = TN_API_HDR(tn_batch_guesses)};
+    CU_ASSERT_EQUAL(tn_batch_guess_counts(b, i, &g, NULL), TN_OK);
+    *tried += g.tried;
+    *came += g.came;
+  }
+  tn_batch_destroy(b);
+  tn_free(ids);
+  return steps;
+}
+
+/* Each guess that came is a step less; sixteen rows and half of them guesses are the limit. */
+static void test_steps(void) {
+  static const struct {
+    guessing how;
+    uint32_t n, flags;
+  } ways[] = {{{16, 0}, 1, 0}, {{0, 8}, 1, 0}, {{16, 0}, 1, TN_BATCH_EXACT}, {{0, 8}, 1, TN_BATCH_EXACT}};
+  tn_lm *lm = kit_load("lm/stories260k-onnx");
+  kit_sink *got = calloc(MOST + 1, sizeof *got), *plain = &got[MOST];
+  uint64_t tried, came;
+  CU_ASSERT_FATAL(got != NULL);
+  const size_t without = count_steps(lm, 1, &(guessing){0, 0}, 0, &tried, &came, plain);
+  CU_ASSERT(without >= 40 && !tried);
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    const size_t with = count_steps(lm, ways[i].n, &ways[i].how, ways[i].flags, &tried, &came, got);
+    CU_ASSERT_EQUAL(with + came, without);
+    CU_ASSERT(came >= (four_bits && !ways[i].how.draft ? 0 : 4) && came <= tried);
+    CU_ASSERT(got[0].n == 40 && memcmp(got[0].ids, plain->ids, 40 * sizeof *plain->ids) == 0);
+  }
+  /* A draft does not guess for three; lookup does. */
+  (void)count_steps(lm, 3, &(guessing){0, 8}, 0, &tried, &came, got);
+  CU_ASSERT(tried <= 15 + 2 * 7); /* while the others read their prompts */
+  const size_t four = count_steps(lm, 4, &(guessing){0, 0}, 0, &tried, &came, got);
+  CU_ASSERT(count_steps(lm, 4, &(guessing){16, 0}, 0, &tried, &came, got) < four + four_bits);
+  CU_ASSERT(came > 12 || four_bits);
+  for (int i = 0; i < MOST; i++) CU_ASSERT_EQUAL(memcmp(got[i].ids, plain->ids, 40 * sizeof *plain->ids), 0);
+  free(got);
   tn_lm_destroy(lm);
 }
 
@@ -256,6 +339,14 @@ static void test_refused(void) {
   CU_ASSERT_EQUAL(tn_batch_start(b, ids, 5, &p, NULL, NULL, &slot, &err), TN_E_INVALID);
   CU_ASSERT_EQUAL(slot, 7);
   CU_ASSERT_EQUAL(tn_batch_result(b, 0, &res, NULL, &err), TN_E_INVALID);
+  tn_batch_guesses g = {.h = TN_API_HDR(tn_batch_guesses)};
+  CU_ASSERT_EQUAL(tn_batch_guess_counts(b, 0, &g, &err), TN_E_INVALID);
+  CU_ASSERT_EQUAL(tn_batch_guess_counts(b, TN_BATCH_ALL, NULL, &err), TN_E_INVALID);
+  CU_ASSERT_EQUAL(tn_batch_draft(b, lm, TN_DRAFT_MOST + 1, &err), TN_E_LIMIT);
+  tn_lm *demo = kit_load_demo();
+  CU_ASSERT_EQUAL(tn_batch_draft(b, demo, 4, &err), TN_E_INVALID);
+  CU_ASSERT_PTR_NOT_NULL(strstr(err.message, "vocabulary"));
+  tn_lm_destroy(demo);
   p = kit_greedy(0);
   p.flags = TN_GEN_IGNORE_EOS;
   CU_ASSERT_EQUAL_FATAL(tn_batch_start(b, ids, 5, &p, NULL, NULL, &slot, &err), TN_OK);
@@ -275,6 +366,7 @@ static void test_refused(void) {
 }
 
 int main(int argc, char **argv) {
+  four_bits = argc > 2;
   const int ready = argc > 2 ? kit_begin_with(argv[1], argv[2]) : kit_begin();
   if (ready) return ready;
   CU_initialize_registry();
@@ -282,6 +374,7 @@ int main(int argc, char **argv) {
   CU_add_test(s, "stories260k", test_stories);
   CU_add_test(s, "demo", test_demo);
   CU_add_test(s, "bits of rows", test_bits);
+  CU_add_test(s, "guesses save steps", test_steps);
   CU_add_test(s, "refusals, the end of the context, cancelling", test_refused);
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();

@@ -206,6 +206,47 @@ static void test_mix(void) {
   tn_lm_destroy(lm);
 }
 
+enum { TEXTS = 3, LONG = 60 };
+
+/* Texts that run together, with guesses: how many of those came. */
+static uint64_t say(tn_lm *lm, uint32_t flags, uint32_t lookup, kit_sink *s) {
+  const tn_batch_opts o = {.h = TN_API_HDR(tn_batch_opts), .slots = TEXTS, .flags = flags, .chunk = 16, .context = 200};
+  tn_batch_guesses g = {.h = TN_API_HDR(tn_batch_guesses)};
+  tn_gen_params p = kit_greedy(LONG);
+  tn_batch *b = NULL;
+  uint32_t slot, running = 1;
+  p.flags |= TN_GEN_IGNORE_EOS;
+  p.lookup = lookup;
+  CU_ASSERT_EQUAL_FATAL(tn_batch_create(lm, &o, &b, NULL), TN_OK);
+  CU_ASSERT_EQUAL(tn_batch_draft(b, lm, 4, NULL), is("states") && !flags ? TN_E_UNSUPPORTED : TN_OK);
+  CU_ASSERT_EQUAL(tn_batch_draft(b, NULL, 0, NULL), TN_OK);
+  for (uint32_t i = 0; i < TEXTS; i++) {
+    const text t = compose(i, 30 + 9 * i, i, 4);
+    s[i].n = s[i].text_n = 0;
+    CU_ASSERT_EQUAL_FATAL(tn_batch_start(b, t.ids, t.n, &p, kit_take, &s[i], &slot, NULL), TN_OK);
+  }
+  while (running) CU_ASSERT_EQUAL_FATAL(tn_batch_step(b, &running, NULL), TN_OK);
+  CU_ASSERT_EQUAL(tn_batch_guess_counts(b, TN_BATCH_ALL, &g, NULL), TN_OK);
+  tn_batch_destroy(b);
+  return g.tried ? g.came + 1 : 0;
+}
+
+/* Caches that are rings go back as far as a step; a state of fixed size does not, and is run again. */
+static void test_guesses(void) {
+  tn_lm *lm = load();
+  kit_sink *plain = calloc(2 * TEXTS, sizeof *plain), *got = plain + TEXTS;
+  CU_ASSERT_FATAL(plain != NULL);
+  CU_ASSERT_EQUAL(say(lm, 0, 0, plain), 0);
+  for (uint32_t flags = 0; flags <= TN_BATCH_EXACT; flags++) {
+    const uint64_t came = say(lm, flags, 12, got);
+    CU_ASSERT(is("states") && !flags ? came == 0 : is("states") ? came > 0 : came > 4);
+    for (int i = 0; i < TEXTS; i++)
+      CU_ASSERT(got[i].n == LONG && memcmp(got[i].ids, plain[i].ids, LONG * sizeof *plain->ids) == 0);
+  }
+  free(plain);
+  tn_lm_destroy(lm);
+}
+
 static void test_refused(void) {
   tn_lm *lm = load();
   tn_batch *b = make(lm, 1, 0, 0);
@@ -233,6 +274,7 @@ int main(int argc, char **argv) {
   CU_add_test(s, "come back", test_comes_back);
   CU_add_test(s, "of four at once", test_shared);
   CU_add_test(s, "at random, under a bound", test_mix);
+  CU_add_test(s, "guesses", test_guesses);
   CU_add_test(s, "refused", test_refused);
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();

@@ -25,6 +25,7 @@ struct slots {
   slots_job *starting; /* neither waits nor has a slot yet */
   uint32_t lost;       /* steps in a row that a device took along */
   tn_batch_prefixes prefixes;
+  tn_batch_guesses guesses;
   bool started, ends;
 };
 
@@ -96,6 +97,7 @@ static void end_jobs(slots *s, tn_status step, const tn_error *why) {
     tn_long_error_init(&err);
     const tn_status st = tn_batch_result(s->batch, i, &job->result, &job->kept, &err.error);
     if (st == TN_OK && step == TN_OK && !job->result.reason && !atomic_load(&job->cancelled)) continue;
+    (void)!tn_batch_guess_counts(s->batch, i, &job->guesses, NULL);
     const bool ended = st != TN_OK || job->result.reason;
     tn_batch_stop(s->batch, i);
     leave(s, i);
@@ -103,11 +105,14 @@ static void end_jobs(slots *s, tn_status step, const tn_error *why) {
   }
 }
 
-static void note_prefixes(slots *s) {
+static void note_counts(slots *s) {
   tn_batch_prefixes p = {.h = TN_API_HDR(tn_batch_prefixes)};
-  if (tn_batch_prefix_counts(s->batch, &p, NULL) != TN_OK) return;
+  tn_batch_guesses g = {.h = TN_API_HDR(tn_batch_guesses)};
+  if (tn_batch_prefix_counts(s->batch, &p, NULL) != TN_OK || tn_batch_guess_counts(s->batch, TN_BATCH_ALL, &g, NULL) != TN_OK)
+    return;
   pthread_mutex_lock(&s->lock);
   s->prefixes = p;
+  s->guesses = g;
   pthread_mutex_unlock(&s->lock);
 }
 
@@ -122,7 +127,7 @@ static void step(slots *s) {
   s->lost = st == TN_E_DEVICE_LOST ? s->lost + 1 : 0;
   /* What texts had on a lost device is run again, once; a cancel is slots_cancel_all's, which marks whom it means. */
   if (st == TN_E_CANCELLED || s->lost == 1) st = TN_OK;
-  note_prefixes(s);
+  note_counts(s);
   end_jobs(s, st, &err.error);
   slots_turn_give(s->turn);
 }
@@ -151,11 +156,13 @@ tn_status slots_create(tn_lm *lm, slots_turn *turn, const slots_opts *opts, slot
                .n = opts->n,
                .most_waiting = opts->waiting,
                .job = calloc(opts->n, sizeof(slots_job *)),
-               .prefixes = {.h = TN_API_HDR(tn_batch_prefixes)}};
+               .prefixes = {.h = TN_API_HDR(tn_batch_prefixes)},
+               .guesses = {.h = TN_API_HDR(tn_batch_guesses)}};
   s->last = &s->first;
   pthread_mutex_init(&s->lock, NULL);
   pthread_cond_init(&s->wake, NULL);
   tn_status st = s->job ? tn_batch_create(lm, &o, &s->batch, err) : tni_fail_memory(err, "slots");
+  if (st == TN_OK && opts->draft) st = tn_batch_draft(s->batch, opts->draft, opts->draft_tokens, err);
   if (st == TN_OK && pthread_create(&s->thread, NULL, engine, s) != 0)
     st = tni_fail(err, TN_E_NO_MEMORY, "slots", "no thread for a model");
   s->started = st == TN_OK;
@@ -187,6 +194,7 @@ bool slots_add(slots *s, slots_job *job) {
   job->next = NULL;
   job->kept = 0;
   job->result = (tn_gen_result){.h = {sizeof job->result, 1, 0}};
+  job->guesses = (tn_batch_guesses){.h = TN_API_HDR(tn_batch_guesses)};
   atomic_init(&job->cancelled, false);
   pthread_mutex_lock(&s->lock);
   const bool room = !s->ends && (uint64_t)s->running + s->waiting < (uint64_t)s->n + s->most_waiting;
@@ -246,6 +254,12 @@ void slots_count(slots *s, uint32_t *waiting, uint32_t *running) {
   pthread_mutex_lock(&s->lock);
   *waiting = s->waiting;
   *running = s->running;
+  pthread_mutex_unlock(&s->lock);
+}
+
+void slots_guesses(slots *s, tn_batch_guesses *out) {
+  pthread_mutex_lock(&s->lock);
+  *out = s->guesses;
   pthread_mutex_unlock(&s->lock);
 }
 

@@ -36,6 +36,7 @@ typedef struct slots_job {
   /* Filled before `done`. kept: tokens of the prompt that were in a cache. */
   tn_gen_result result;
   size_t kept;
+  tn_batch_guesses guesses;
   /* The room's. */
   struct slots_job *next;
   atomic_bool cancelled;
@@ -45,6 +46,8 @@ typedef struct slots_opts {
   uint32_t n;            /* texts at a time */
   uint32_t waiting;      /* jobs that wait for a slot at most */
   uint64_t prefix_bytes; /* as of tn_batch_opts */
+  tn_lm *draft;          /* as of tn_batch_draft, or NULL; outlives them too */
+  uint32_t draft_tokens;
 } slots_opts;
 /* Texts of lm, which outlives them. Statuses of tn_batch_create. */
 TN_MUST_CHECK tn_status slots_create(tn_lm *lm, slots_turn *turn, const slots_opts *o, slots **out, tn_error *err);
@@ -59,6 +62,8 @@ void slots_cancel(slots *s, slots_job *job);
 void slots_cancel_all(slots *s);
 /* Jobs that wait, and that have a slot. */
 void slots_count(slots *s, uint32_t *waiting, uint32_t *running);
+/* Guesses of all texts, as after the last step. */
+void slots_guesses(slots *s, tn_batch_guesses *out);
 /* Beginnings that did not run again, as after the last step. */
 void slots_prefixes(slots *s, tn_batch_prefixes *out);
 
