@@ -38,8 +38,8 @@ static void quantize_row(const tni_quant_rows *s, int64_t r, float *w) {
     const int64_t at = s->b0 + k;
     const uint32_t m = n - k < g->vec ? (uint32_t)(n - k) : g->vec;
     if (s->refit && at % s->group == 0) {
-      fit =
-          tni_quant_fit_group(g, tni_quant_parent_of(s, r), w + k, s->pivots + at, n - k < s->group ? n - k : s->group);
+      fit = tni_quant_fit_group(g, tni_quant_parent_of(s, r), w + k, s->pivots + at, n - k < s->group ? n - k : s->group,
+                                NULL);
       tni_quant_fit_put(s, r, at, &fit);
     } else if (k == 0 || at % s->group == 0) {
       fit = tni_quant_fit_at(s, r, at);

@@ -30,8 +30,9 @@ typedef struct tni_quant_fit {
   uint32_t step;
 } tni_quant_fit;
 /* The fit that leaves least sum of wt (w - value)^2 among those tried; n a group or what is left of one. parent: of the
- * row, where scales are steps; below 0: they are free. */
-tni_quant_fit tni_quant_fit_group(const tni_quant_grid *g, float parent, const float *w, const float *wt, int64_t n);
+ * row, where scales are steps; below 0: they are free. err: that sum, or NULL. */
+tni_quant_fit tni_quant_fit_group(const tni_quant_grid *g, float parent, const float *w, const float *wt, int64_t n,
+                                  double *err);
 /* The scale that the grid holds next to s; a fit's scale and step. false: none that is not 0, or of s's sign. */
 bool tni_quant_snap(const tni_quant_grid *g, float parent, float s, tni_quant_fit *f);
 /* The parent of a row whose largest scale is this. */

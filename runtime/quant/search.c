@@ -179,7 +179,8 @@ static void search_affine(search *s) {
   }
 }
 
-tni_quant_fit tni_quant_fit_group(const tni_quant_grid *g, float parent, const float *w, const float *wt, int64_t n) {
+tni_quant_fit tni_quant_fit_group(const tni_quant_grid *g, float parent, const float *w, const float *wt, int64_t n,
+                                  double *err) {
   search s = {.g = g, .parent = parent, .w = w, .wt = wt, .n = n, .err = INFINITY};
   const tni_quant_fit nothing = {.zero = tni_quant_snap_zero(g, g->grid.zero)};
   s.best = nothing;
@@ -189,6 +190,7 @@ tni_quant_fit tni_quant_fit_group(const tni_quant_grid *g, float parent, const f
     search_symmetric(&s);
   double zeros = 0;
   for (int64_t k = 0; k < n; k++) zeros += (double)(wt[k] * w[k] * w[k]);
+  if (err) *err = s.err < zeros ? s.err : zeros;
   if (s.err < zeros || !isfinite(zeros)) return s.best;
   (void)tni_quant_snap(g, parent, 0, &s.best); /* nothing is better than zeros: the smallest scale there is */
   s.best.zero = nothing.zero;

@@ -25,24 +25,60 @@ static bool all_finite(const float *w, int64_t n) {
   return sum == 0;
 }
 
+/* A row's groups by its parent: what they leave. put: they are kept. */
+static double fit_row(const tni_quant_rows *s, int64_t r, float parent, bool put, float *largest) {
+  const tni_quant_grid *g = s->task->grid;
+  const int64_t K = s->task->K;
+  double sum = 0, err;
+  for (int64_t k = 0; k < K; k += s->group) {
+    const int64_t n = K - k < s->group ? K - k : s->group;
+    const tni_quant_fit f = tni_quant_fit_group(g, parent, s->w + (r - s->r0) * K + k, s->weights + k, n, &err);
+    *largest = fmaxf(*largest, fabsf(f.scale));
+    sum += err;
+    if (put) tni_quant_fit_put(s, r, k, &f);
+  }
+  return sum;
+}
+
+/* The ratio of the largest step to the next one. */
+static float ratio_of_steps(const tni_quant_grid *g) {
+  float top = 0, next = 0;
+  for (uint32_t i = 0; i < g->n_steps; i++) top = fmaxf(top, g->steps[i]);
+  for (uint32_t i = 0; i < g->n_steps; i++)
+    if (g->steps[i] < top) next = fmaxf(next, g->steps[i]);
+  return next > 0 ? top / next : 1;
+}
+
+/* The parent by which a row's groups leave least, among those with which the largest scale is, or is nearly, the
+ * largest step. */
+static float search_parent(const tni_quant_rows *s, int64_t r) {
+  enum { PARTS = 4 };
+  const tni_quant_grid *g = s->task->grid;
+  float largest = 0, none = 0;
+  (void)fit_row(s, r, -1, false, &largest);
+  const float by = powf(ratio_of_steps(g), 1.f / PARTS);
+  float best = tni_quant_parent(g, largest), at = largest / by;
+  double least = INFINITY;
+  for (int i = 0; i < PARTS + 1 && largest > 0; i++, at *= by) {
+    const float parent = tni_quant_parent(g, at);
+    const double err = fit_row(s, r, parent, false, &none);
+    if (err < least) {
+      least = err;
+      best = parent;
+    }
+  }
+  return best;
+}
+
 /* First scales, from W and the diagonal: a row's parent, and what is not refitted later. */
 static void first_fits(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const tni_quant_rows *s = arg;
-  const tni_quant_grid *g = s->task->grid;
-  const int64_t K = s->task->K;
+  const bool steps = s->task->grid->steps;
   (void)worker;
   for (int64_t r = s->r0 + begin; r < s->r0 + end; r++) {
     float parent = -1, largest = 0;
-    for (int pass = g->steps ? 0 : 1; pass < 2; pass++) {
-      for (int64_t k = 0; k < K; k += s->group) {
-        const int64_t n = K - k < s->group ? K - k : s->group;
-        const tni_quant_fit f = tni_quant_fit_group(g, parent, s->w + (r - s->r0) * K + k, s->weights + k, n);
-        largest = fmaxf(largest, fabsf(f.scale));
-        if (pass) tni_quant_fit_put(s, r, k, &f);
-      }
-      if (!pass) s->out->parents[r] = parent = tni_quant_parent(g, largest);
-      if (!pass && s->refit) break; /* GPTQ fits the steps */
-    }
+    if (steps) s->out->parents[r] = parent = search_parent(s, r);
+    if (!steps || !s->refit) (void)fit_row(s, r, parent, true, &largest); /* else GPTQ fits the steps */
   }
 }
 

@@ -12,6 +12,7 @@ int main(void) {
   CU_add_test(s, "no change of one code is better; brute force", test_brute_force);
   CU_add_test(s, "errors are below those of rounding", test_below_rounding);
   CU_add_test(s, "values are those of codes on the grid", test_on_grid);
+  CU_add_test(s, "a row's scale is the one that suits most of its groups", test_parents);
   CU_add_test(s, "any number of threads gives the same bytes", test_threads);
   CU_add_test(s, "odd shapes, empty rows and channels", test_odd_shapes);
   CU_add_test(s, "what is not finite is refused", test_refuses);

@@ -18,6 +18,7 @@ void test_exact(void);
 void test_brute_force(void);
 void test_below_rounding(void);
 void test_on_grid(void);
+void test_parents(void);
 void test_threads(void);
 void test_odd_shapes(void);
 void test_refuses(void);

@@ -236,6 +236,20 @@ void test_on_grid(void) {
   }
 }
 
+/* One group has scale 1 and eight have .6, between the steps .5 and .7: a parent of 1.2 suits most of them. */
+void test_parents(void) {
+  enum { K = 9 * 16 };
+  const tn_grid g = levels(16, 1, table4, 16, true);
+  solved s;
+  any_task(&s, &g, 3, K);
+  for (int i = 0; i < 3 * K; i++) s.w[i] = table4[i * 7 % 16] * (i % K < 16 ? 1 : .6f);
+  for (int round = 0; round < 2; round++) {
+    CU_ASSERT_EQUAL(solve(&s, round, 1, NULL), TN_OK);
+    for (int r = 0; r < 3; r++) CU_ASSERT(s.out.parents[r] > 1.1f && s.out.parents[r] < 1.3f);
+  }
+  finish(&s);
+}
+
 void test_threads(void) {
   for (int i = 0; i < GRIDS; i++) {
     const tn_grid g = grid_at(i);
