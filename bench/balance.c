@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * balance [THREADS [ROUNDS]]: how far a fork-join over the pool is from ideal when one thread runs at half speed.
+ * balance SPEED:SPEED... [ROUNDS]: the same with a thread for each speed, the caller's first, such as 1:1:0.5:0.3.
  *
  * Work is a chain of dependent products, which takes the same time whatever the other thread of a core does; the slow
  * thread computes each piece twice. Ideal is the time of one thread alone, measured in the same round, over the sum of
  * the speeds: 1 each, 0.5 for the slow one. Forks follow each other as a step's do, about 10 ms of them at a time.
  * Printed: median and 90th percentile over the rounds of time / ideal, for total work and pieces of one fork.
+ *
+ * With speeds a piece is a sleep of so long, which needs no processor: there may be more threads than there are of
+ * those. Each sleep ends at a time that follows from the one before, so that what the system adds does not add up. Also
+ * printed: how long all others waited for the last thread, in pieces of the last.
  */
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/pool.h"
@@ -74,11 +84,82 @@ static double steps_per_us(void) {
   return STEPS * 1e3 / (double)best;
 }
 
+enum { MAX_CORES = 16 };
+
+typedef struct cores {
+  uint32_t n;
+  double speed[MAX_CORES];
+  int64_t piece_ns;       /* of a core at full speed */
+  int64_t end[MAX_CORES]; /* of its last piece in this fork; 0: it had none */
+} cores;
+
+static void throttled(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  cores *c = arg;
+  if (!c->end[worker]) c->end[worker] = tni_now_ns();
+  c->end[worker] += (int64_t)((double)((end - begin) * c->piece_ns) / c->speed[worker]);
+  const struct timespec until = {c->end[worker] / 1000000000, c->end[worker] % 1000000000};
+  (void)prctl(PR_SET_TIMERSLACK, 1);
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) continue;
+}
+
+static double wait_for_last(const cores *c, int64_t start) {
+  uint32_t last = 0;
+  int64_t before = start;
+  for (uint32_t i = 1; i < c->n; i++)
+    if (c->end[i] > c->end[last]) last = i;
+  for (uint32_t i = 0; i < c->n; i++)
+    if (i != last && c->end[i] > before) before = c->end[i];
+  return (double)(c->end[last] - before) * c->speed[last] / (double)c->piece_ns;
+}
+
+static void print_cores(tni_pool *p, cores *c, int64_t fork_ns, int64_t pieces, int rounds, bool printed) {
+  static double ratio[MAX_ROUNDS], wait[MAX_ROUNDS];
+  double speed = 0;
+  for (uint32_t i = 0; i < c->n; i++) speed += c->speed[i];
+  c->piece_ns = (int64_t)((double)fork_ns * speed / (double)pieces);
+  for (int r = 0; r < rounds; r++) {
+    const int64_t start = tni_now_ns();
+    for (uint32_t i = 0; i < c->n; i++) c->end[i] = 0;
+    tni_pool_for(p, pieces, 1, throttled, c);
+    ratio[r] = (double)(tni_now_ns() - start) / (double)fork_ns;
+    wait[r] = wait_for_last(c, start);
+  }
+  if (!printed) return;
+  qsort(ratio, (size_t)rounds, sizeof *ratio, by_value);
+  qsort(wait, (size_t)rounds, sizeof *wait, by_value);
+  printf("| %d | %d | %.2f (%.2f) | %.1f (%.1f) |\n", (int)(fork_ns / 1000), (int)pieces, ratio[rounds / 2],
+         ratio[rounds * 9 / 10], wait[rounds / 2], wait[rounds * 9 / 10]);
+  fflush(stdout);
+}
+
+static int by_speeds(const char *text, int rounds) {
+  enum { FORK_NS = 40000000, LEARNT = 40 }; /* forks in which the pool learns */
+  static const int64_t pieces[] = {4, 8, 16, 32, 64, 256, 1024};
+  cores c = {.n = 0};
+  char *end = NULL;
+  for (const char *at = text; c.n < MAX_CORES && (c.speed[c.n] = strtod(at, &end)) > 0 && end != at; at = end + 1) {
+    c.n++;
+    if (*end != ':') break;
+  }
+  if (c.n < 2 || *end || rounds < 1 || rounds > MAX_ROUNDS) return 2;
+  tni_pool *p = tni_pool_create(c.n);
+  if (!p || tni_pool_workers(p) != c.n) return 1;
+  printf("cores %s, %d rounds; median (90th percentile)\n\n", text, rounds);
+  printf(
+      "| ideal time of a fork, us | pieces | time / ideal | wait for the last, in its pieces |\n|---|---|---|---|\n");
+  print_cores(p, &c, FORK_NS, 64, LEARNT, false);
+  for (size_t n = 0; n < sizeof pieces / sizeof *pieces; n++) print_cores(p, &c, FORK_NS, pieces[n], rounds, true);
+  tni_pool_destroy(p);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   static const int64_t us[] = {50, 200, 1000, 5000}, pieces[] = {4, 8, 16, 32, 64, 256, 1024};
   const int threads = argc > 1 ? atoi(argv[1]) : 2, rounds = argc > 2 ? atoi(argv[2]) : 15;
-  if (threads < 2 || rounds < 1 || rounds > MAX_ROUNDS) {
-    fprintf(stderr, "usage: balance [THREADS (2 or more) [ROUNDS (1 to %d)]]\n", MAX_ROUNDS);
+  const int failed = argc > 1 && strchr(argv[1], ':') ? by_speeds(argv[1], rounds) : -1;
+  if (failed == 0 || failed == 1) return failed;
+  if (failed == 2 || threads < 2 || rounds < 1 || rounds > MAX_ROUNDS) {
+    fprintf(stderr, "usage: balance [THREADS (2 or more) or SPEED:SPEED... [ROUNDS (1 to %d)]]\n", MAX_ROUNDS);
     return 2;
   }
   tni_pool *p = tni_pool_create((uint32_t)threads);

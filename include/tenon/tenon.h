@@ -74,8 +74,8 @@ typedef struct tn_runtime_opts {
   const char *helper;
   /* A plugin that is probed anew, whatever is remembered of it; NULL: none. */
   const char *retry;
-  /* Processors that the threads run on, such as "0,2-3"; NULL: what the profile says. With threads 0: as many as these.
-   */
+  /* Processors that the threads run on, such as "0,2-3", or "big": those that are no little cores (docs/profiles.md). NULL:
+   * what the profile says. With threads 0: as many as these. */
   const char *cpus;
 } tn_runtime_opts;
 enum {

@@ -46,7 +46,7 @@ bool tni_cpus_add(cpu_set_t *set, const char *text, char why[TNI_CPUS_TEXT]) {
     if (!add_range(set, first, last, why)) return false;
     if (!*p++) return true;
   }
-  snprintf(why, TNI_CPUS_TEXT, "takes processors and ranges of them such as 0,2-3, not '%.32s'", text);
+  snprintf(why, TNI_CPUS_TEXT, "takes processors and ranges of them such as 0,2-3, or big, not '%.32s'", text);
   return false;
 }
 
@@ -82,4 +82,42 @@ tn_status tni_cpus_usable(cpu_set_t *out) {
   if (pthread_create(&t, NULL, ask_affinity, out) != 0) return TN_E_NO_MEMORY;
   pthread_join(t, NULL);
   return TN_OK;
+}
+
+/* 0: it is not said. */
+static uint16_t read_capacity(const char *folder, size_t cpu) {
+  char path[256];
+  unsigned value = 0;
+  snprintf(path, sizeof path, "%s/cpu%zu/cpu_capacity", folder, cpu);
+  FILE *f = fopen(path, "re");
+  if (!f) return 0;
+  if (fscanf(f, "%5u", &value) != 1 || value > UINT16_MAX) value = 0;
+  fclose(f);
+  return (uint16_t)value;
+}
+
+bool tni_cpus_capacities(const char *folder, const cpu_set_t *of, uint16_t *out) {
+  uint16_t first = 0;
+  bool differ = false;
+  for (size_t i = 0; i < CPU_SETSIZE; i++) {
+    if (!CPU_ISSET(i, of)) continue;
+    out[i] = read_capacity(folder, i);
+    if (!out[i]) return false;
+    if (!first) first = out[i];
+    differ |= out[i] != first;
+  }
+  return differ;
+}
+
+bool tni_cpus_keep_big(const char *folder, cpu_set_t *set) {
+  uint16_t capacity[CPU_SETSIZE] = {0}, most = 0;
+  bool left_out = false;
+  if (!tni_cpus_capacities(folder, set, capacity)) return false;
+  for (size_t i = 0; i < CPU_SETSIZE; i++) most = capacity[i] > most ? capacity[i] : most;
+  for (size_t i = 0; i < CPU_SETSIZE; i++) {
+    if (!CPU_ISSET(i, set) || 2 * capacity[i] >= most) continue;
+    CPU_CLR(i, set);
+    left_out = true;
+  }
+  return left_out;
 }

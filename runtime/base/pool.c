@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A fork publishes the job and bumps `epoch`. Workers spin on it for a bound, then park on a condition variable. Each
- * worker has a share of the pieces, side by side, and takes them from its front, a few at a time: what it reads is then
- * one stream through memory (workers that take turns in one stream get half the bandwidth of two that have their own).
- * Who has none left takes the back half of the largest share, so that a slow thread does not hold the others up. The
- * caller leaves when every worker that entered the job has left it again: a worker that is still parked is not waited
- * for, its share is taken by others.
+ * A fork publishes the job and bumps `epoch`. Workers spin on it for a bound, then park on a condition variable. Who
+ * takes which pieces is in shares.c. The caller leaves when every worker that entered the job has left it again: a
+ * worker that is still parked is not waited for, its share is taken by others.
+ *
+ * Big and little cores: where the system tells the capacities of processors, a worker's speed begins with that of the
+ * processor that it runs on, and follows it to another.
  *
  * A scheduler may leave two threads of a pool on one processor for seconds while another is idle: each sleeps too soon
  * for it to see a load. A worker that twice in a row finds itself where the caller or another worker is goes elsewhere.
@@ -18,23 +18,25 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
+#include "runtime/base/cpus.h"
 #include "runtime/base/hand.h"
 #include "runtime/base/poll.h"
+#include "runtime/base/shares.h"
 
-enum { SPIN_NS_ROUNDS = 2000, MAX_WORKERS = 256, MOST_PIECES = 1 << 30 };
+enum { SPIN_NS_ROUNDS = 2000, MAX_WORKERS = 256 };
 
 typedef struct worker {
-  /* Pieces [begin, end): end in the upper half. Whoever changes it swaps the whole word, and a piece that was taken
-   * never comes back, so that an old word means what it says. */
-  _Alignas(64) _Atomic uint64_t share;
-  struct tni_pool *pool;
+  _Alignas(64) struct tni_pool *pool;
   pthread_t thread;
   uint32_t index;
-  _Atomic int cpu; /* where it last found work; -1: nowhere yet */
-  int met;         /* times in a row that somebody else was there */
+  _Atomic int cpu;   /* where it last found work; -1: nowhere yet */
+  int met;           /* times in a row that somebody else was there */
+  uint16_t capacity; /* of the processor that its speed was learnt on; 0: of none yet */
 } worker;
 
 struct tni_pool {
@@ -53,6 +55,8 @@ struct tni_pool {
   tn_body body;
   void *arg;
   int64_t n, grain, pieces;
+  tni_shares shares;
+  uint16_t *capacities; /* of processors, or NULL: they are equal, or the system does not tell */
   uint32_t n_workers;
   worker workers[];
 };
@@ -69,58 +73,41 @@ static void pause_cpu(void) {
 #endif
 }
 
-static uint64_t share_of(uint64_t begin, uint64_t end) { return end << 32 | begin; }
-static uint32_t share_begin(uint64_t share) { return (uint32_t)share; }
-static uint32_t share_end(uint64_t share) { return (uint32_t)(share >> 32); }
-static uint32_t share_left(uint64_t share) { return share_end(share) - share_begin(share); }
-
-/* Pieces from the front of w's share: a quarter of what is left, so that most come in long runs and the last alone. */
-static bool take_piece(worker *w, uint32_t *begin, uint32_t *end) {
-  uint64_t s = atomic_load_explicit(&w->share, memory_order_relaxed);
-  while (share_left(s)) {
-    const uint32_t n = share_left(s) / 4;
-    *begin = share_begin(s);
-    *end = *begin + (n ? n : 1);
-    if (atomic_compare_exchange_weak_explicit(&w->share, &s, share_of(*end, share_end(s)), memory_order_relaxed,
-                                              memory_order_relaxed))
-      return true;
+/* The caller stays while pieces are left. Where it is slow it leaves them to others, and takes one if there are none.
+ */
+static bool take_run(tni_pool *p, uint32_t index, uint32_t *first, uint32_t *last) {
+  bool must = false;
+  while (!tni_shares_take(&p->shares, index, must, first, last)) {
+    if (index || !tni_shares_rest(&p->shares)) return false;
+    pause_cpu();
+    must = atomic_load(&p->inside) == 0;
   }
-  return false;
+  return true;
 }
 
-/* The back half of the largest share becomes w's; false: nothing is left to take. */
-static bool take_over(tni_pool *p, worker *w) {
-  for (;;) {
-    worker *from = NULL;
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < p->n_workers; i++) {
-      const uint64_t s = atomic_load_explicit(&p->workers[i].share, memory_order_relaxed);
-      if (share_left(s) <= share_left(most)) continue;
-      most = s;
-      from = &p->workers[i];
-    }
-    if (!from) return false;
-    const uint32_t end = share_end(most), middle = end - (share_left(most) + 1) / 2;
-    if (!atomic_compare_exchange_strong_explicit(&from->share, &most, share_of(share_begin(most), middle),
-                                                 memory_order_relaxed, memory_order_relaxed))
-      continue;
-    atomic_store_explicit(&w->share, share_of(middle, end), memory_order_relaxed);
-    return true;
-  }
+/* How often other threads have taken this one's processor from it. */
+static long interruptions(void) {
+  struct rusage used = {.ru_nivcsw = 0};
+  (void)getrusage(RUSAGE_THREAD, &used);
+  return used.ru_nivcsw;
 }
 
 static void work_on_loop(tni_pool *p, uint32_t index) {
   const tni_pool *outer = working_for;
   uint32_t outer_as = working_as, first, last;
-  worker *w = &p->workers[index];
+  const bool learning = p->shares.learning;
+  const long interrupted = learning ? interruptions() : 0;
+  const int64_t start = learning ? tni_now_ns() : 0;
+  int64_t end = start, done = 0;
   working_for = p;
   working_as = index;
-  for (;;) {
-    while (!take_piece(w, &first, &last))
-      if (!take_over(p, w)) goto done;
-    p->body(p->arg, first * p->grain, last == p->pieces ? p->n : last * p->grain, index);
+  while (take_run(p, index, &first, &last)) {
+    const int64_t from = first * p->grain, to = last == p->pieces ? p->n : last * p->grain;
+    p->body(p->arg, from, to, index);
+    done += to - from;
+    if (learning) end = tni_now_ns();
   }
-done:
+  if (learning && interruptions() == interrupted) tni_shares_done(&p->shares, index, done, end - start);
   working_for = outer;
   working_as = outer_as;
 }
@@ -185,6 +172,15 @@ static uint32_t usable_cpus(cpu_set_t *set) {
   return n > 0 ? (uint32_t)n : 1;
 }
 
+/* Without memory all are taken to be equal. */
+static void read_capacities(tni_pool *p, const cpu_set_t *cpus) {
+  uint16_t *c = calloc(CPU_SETSIZE, sizeof *c);
+  if (c && tni_cpus_capacities(TNI_CPUS_FOLDER, cpus, c))
+    p->capacities = c;
+  else
+    free(c);
+}
+
 tni_pool *tni_pool_create(uint32_t n_workers) { return tni_pool_create_on(NULL, n_workers); }
 
 tni_pool *tni_pool_create_on(const cpu_set_t *on, uint32_t n_workers) {
@@ -195,8 +191,15 @@ tni_pool *tni_pool_create_on(const cpu_set_t *on, uint32_t n_workers) {
   if (n_workers == 0) n_workers = n_cpus;
   if (n_workers > MAX_WORKERS) n_workers = MAX_WORKERS;
   tni_pool *p = aligned_alloc(_Alignof(tni_pool), sizeof *p + n_workers * sizeof(worker));
-  if (!p) return NULL;
+  tni_share *shares = aligned_alloc(_Alignof(tni_share), n_workers * sizeof *shares);
+  if (!p || !shares) {
+    free(p);
+    free(shares);
+    return NULL;
+  }
   memset(p, 0, sizeof *p + n_workers * sizeof(worker));
+  p->shares.of = shares;
+  read_capacities(p, &cpus);
   pthread_mutex_init(&p->fork, NULL);
   pthread_mutex_init(&p->park, NULL);
   pthread_cond_init(&p->wake, NULL);
@@ -213,6 +216,7 @@ tni_pool *tni_pool_create_on(const cpu_set_t *on, uint32_t n_workers) {
     if (tni_quiet_thread(&w->thread, thread_main, w) != 0) break;
     p->n_workers++;
   }
+  tni_shares_init(&p->shares, shares, p->n_workers);
   return p;
 }
 
@@ -226,6 +230,8 @@ void tni_pool_destroy(tni_pool *p) {
   pthread_cond_destroy(&p->wake);
   pthread_mutex_destroy(&p->park);
   pthread_mutex_destroy(&p->fork);
+  free(p->capacities);
+  free(p->shares.of);
   free(p);
 }
 
@@ -256,6 +262,18 @@ void tni_pool_leave(tni_pool *p) {
   if (p) atomic_store(&p->left, 1);
 }
 
+/* A worker that has come to another kind of processor is as much faster or slower. */
+static void follow_capacities(tni_pool *p) {
+  for (uint32_t i = 0; i < p->n_workers; i++) {
+    worker *w = &p->workers[i];
+    const int at = atomic_load_explicit(i ? &w->cpu : &p->caller_cpu, memory_order_relaxed);
+    const uint16_t now = at >= 0 && at < CPU_SETSIZE ? p->capacities[at] : 0;
+    if (!now || now == w->capacity) continue;
+    tni_shares_scale(&p->shares, i, (float)now / (float)(w->capacity ? w->capacity : TNI_CPUS_CAPACITY));
+    w->capacity = now;
+  }
+}
+
 static void fork_join(tni_pool *p, int64_t n, int64_t grain, tn_body body, void *arg) {
   if (!take_fork(p)) {
     body(arg, 0, n, 0);
@@ -264,13 +282,11 @@ static void fork_join(tni_pool *p, int64_t n, int64_t grain, tn_body body, void 
   p->body = body;
   p->arg = arg;
   p->n = n;
-  p->grain = grain > n / MOST_PIECES ? grain : n / MOST_PIECES + 1;
+  p->grain = grain > n / TNI_SHARE_MOST ? grain : n / TNI_SHARE_MOST + 1;
   p->pieces = (n - 1) / p->grain + 1;
-  const uint64_t pieces = (uint64_t)p->pieces;
-  for (uint64_t i = 0; i < p->n_workers; i++)
-    atomic_store_explicit(&p->workers[i].share, share_of(pieces * i / p->n_workers, pieces * (i + 1) / p->n_workers),
-                          memory_order_relaxed);
   atomic_store_explicit(&p->caller_cpu, sched_getcpu(), memory_order_relaxed);
+  if (p->capacities) follow_capacities(p);
+  tni_shares_begin(&p->shares, (uint32_t)p->pieces);
   atomic_fetch_add(&p->epoch, 1); /* open */
   wake_parked(p);
   work_on_loop(p, 0);
@@ -282,6 +298,7 @@ static void fork_join(tni_pool *p, int64_t n, int64_t grain, tn_body body, void 
     else
       sched_yield();
   }
+  tni_shares_end(&p->shares);
   pthread_mutex_unlock(&p->fork);
 }
 

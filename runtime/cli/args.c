@@ -47,7 +47,7 @@ static void common_rows(cli *c, int *help, opt_row *out) {
       {"profile", 0, OPT_TEXT, &c->profile, "NAME|FILE", NULL, "device profile: a name or a .yaml file", "default"},
       {"plugin-dir", 0, OPT_LIST, &c->plugin_dirs, "DIR", NULL, "search this folder for plugins first", NULL},
       {"threads", 0, OPT_INT, &c->threads, "N", "0..256", "threads", "the profile's, else all processors"},
-      {"cpus", 0, OPT_TEXT, &c->cpus, "LIST", NULL, "processors to run on, such as 0,2-3", "the profile's"},
+      {"cpus", 0, OPT_TEXT, &c->cpus, "LIST", NULL, "processors to run on, such as 0,2-3, or big", "the profile's"},
       {"cache-dir", 0, OPT_TEXT, &c->cache_dir, "DIR", NULL, "folder for packed weights; '': none", "~/.cache/tenon"},
       {"calibration", 0, OPT_TEXT, &c->calibration, "FILE", NULL, "activation statistics of the model; '': none",
        "the profile's"},

@@ -86,6 +86,7 @@ typedef struct tni_profile {
   uint32_t n_prefill, n_decode, n_require;
   uint32_t threads;
   cpu_set_t cpus; /* none: not said */
+  bool cpus_big;  /* "big" is said in their place */
   uint32_t cpus_line, cpus_column;
   int64_t max_seq; /* 0: not said */
   int64_t prefill_chunk, bucket;

@@ -317,6 +317,8 @@ static tn_status read_cpus_of(profile_reader *r, const tni_yaml *y) {
   const char *text = NULL;
   char why[TNI_CPUS_TEXT];
   const tn_status st = tni_yaml_str(&r->doc, y, "cpus", &text, r->err);
+  if (st == TN_OK && strcmp(text, TNI_CPUS_BIG) == 0)
+    return tni_yaml_fail(&r->doc, y, r->err, "'cpus: big' stands in no list");
   if (st != TN_OK || tni_cpus_add(&r->p->cpus, text, why)) return st;
   return tni_yaml_fail(&r->doc, y, r->err, "'cpus' %s", why);
 }
@@ -326,6 +328,10 @@ static tn_status read_cpus_of(profile_reader *r, const tni_yaml *y) {
 static tn_status read_cpus(profile_reader *r, const tni_yaml *y) {
   r->p->cpus_line = y->line;
   r->p->cpus_column = y->column;
+  if (y->kind == TNI_YAML_SCALAR && strcmp(y->text, TNI_CPUS_BIG) == 0) {
+    r->p->cpus_big = true;
+    return TN_OK;
+  }
   if (y->kind != TNI_YAML_SEQ) return read_cpus_of(r, y);
   if (y->n == 0) return tni_yaml_fail(&r->doc, y, r->err, "'cpus' names no processor");
   tn_status st = TN_OK;

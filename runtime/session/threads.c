@@ -2,6 +2,8 @@
  *
  * How many threads, and where they run: the options, then the profile, then all that the process may use.
  */
+#include <string.h>
+
 #include "runtime/base/base.h"
 #include "runtime/profile/profile.h"
 #include "runtime/session/runtime.h"
@@ -18,10 +20,19 @@ static tn_status check_there(const cpu_set_t *cpus, const char *where, tn_error 
   return tni_fail(err, TN_E_INVALID, where, "'cpus' names %s: there are %s that this process can use", missing, usable);
 }
 
+/* Where no core is little, or the system does not tell, threads are not bound. */
+static tn_status find_big(cpu_set_t *cpus, tn_error *err) {
+  if (tni_cpus_usable(cpus) != TN_OK) return tni_fail_memory(err, "cpus");
+  if (!tni_cpus_keep_big(TNI_CPUS_FOLDER, cpus)) CPU_ZERO(cpus);
+  return TN_OK;
+}
+
 /* The profile's are those of the machine that it is for. */
 static tn_status read_cpus(tn_runtime *rt, const char *text, tn_error *err) {
   const tni_profile *p = rt->profile;
   char where[sizeof err->where] = "cpus", why[TNI_CPUS_TEXT];
+  if (text ? strcmp(text, TNI_CPUS_BIG) == 0 : p->cpus_big && !rt->offline && !rt->portable)
+    return find_big(&rt->cpus, err);
   if (!rt->offline && !rt->portable) rt->cpus = p->cpus;
   if (text) {
     CPU_ZERO(&rt->cpus);

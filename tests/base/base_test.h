@@ -12,5 +12,6 @@ void suite_error(void);  /* error, log, file */
 void suite_cpus(void);
 void suite_json(void);
 void suite_pool(void);
+void suite_shares(void);
 
 #endif

@@ -8,6 +8,7 @@ int main(void) {
   suite_cpus();
   suite_json();
   suite_pool();
+  suite_shares();
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   unsigned failures = CU_get_number_of_failures();

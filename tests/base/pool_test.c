@@ -308,16 +308,43 @@ static void stuck_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 static void test_share_taken_over(void) {
   static const uint32_t workers[] = {2, 3, 8};
   for (size_t w = 0; w < sizeof workers / sizeof *workers; w++) {
-    tni_pool *p = tni_pool_create(workers[w]);
     for (int64_t n = workers[w]; n < 2000; n = n * 3 + 1) {
+      tni_pool *p = tni_pool_create(workers[w]); /* a new one, to which all are equally fast */
       stuck s = {.n = n};
       tni_pool_for(p, n, 1, stuck_body, &s);
       CU_ASSERT_EQUAL(s.done, n);
       CU_ASSERT_FALSE(s.late);
       CU_ASSERT(s.held <= n / workers[w] / 4 + 1); /* of its share it holds a quarter */
+      tni_pool_destroy(p);
     }
-    tni_pool_destroy(p);
   }
+}
+
+enum { THROTTLED = 2, PIECES = 64 };
+
+typedef struct throttle {
+  _Atomic int first; /* the length of the slow worker's first run; 0: it has had none */
+} throttle;
+
+/* Sleeps, so that the processors' number and load do not matter. */
+static void throttled_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  throttle *t = arg;
+  if (worker == THROTTLED && !t->first) t->first = (int)(end - begin);
+  usleep((useconds_t)(end - begin) * (worker == THROTTLED ? 1500 : 150));
+}
+
+/* Of equal shares it would take PIECES / 4 / 4 at once, each time. */
+static void test_slow_share(void) {
+  enum { ROUNDS = 60, LEARNT = 30 };
+  tni_pool *p = tni_pool_create(4);
+  int alone = 0;
+  for (int i = 0; i < ROUNDS; i++) {
+    throttle t = {.first = 0};
+    tni_pool_for(p, PIECES, 1, throttled_body, &t);
+    alone += i >= LEARNT && t.first <= 1;
+  }
+  CU_ASSERT(alone > (ROUNDS - LEARNT) / 2);
+  tni_pool_destroy(p);
 }
 
 typedef struct where {
@@ -370,6 +397,7 @@ void suite_pool(void) {
   CU_add_test(s, "a run is cancelled", test_cancel);
   CU_add_test(s, "slow workers are waited for", test_waits);
   CU_add_test(s, "others take over the share of a slow worker", test_share_taken_over);
+  CU_add_test(s, "a slow worker's share is small", test_slow_share);
   CU_add_test(s, "threads on one processor part", test_apart);
   CU_add_test(s, "create and destroy", test_create_destroy);
   CU_add_test(s, "run", test_run);

@@ -183,6 +183,8 @@ class Profiles(Case):
         said = json.loads(self.ok(*run, self.profile("threads: 1\n"), "--cpus", "0", "--threads", 3).stdout)
         self.assertEqual((said["threads"], said["cpus"]), (3, "0"))
         self.assertNotIn("cpus", json.loads(self.ok(*run, "host").stdout))
+        self.ok(*run, "host", "--cpus", "big")
+        self.ok(*run, self.profile("cpus: big\n"))
 
     def test_unknown_profile(self):
         self.fails(3, "nonesuch", args=["run", DEMO, "-p", "x", "--profile", "nonesuch"])

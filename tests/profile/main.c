@@ -100,11 +100,15 @@ static void test_defaults(void) {
   CU_ASSERT_EQUAL(CPU_COUNT(&p->cpus), 0);
   tni_profile_destroy(p);
 
+  p = good("cpus: big\n");
+  CU_ASSERT(p->cpus_big && CPU_COUNT(&p->cpus) == 0);
+  tni_profile_destroy(p);
   static const char *const cpus[] = {"cpus: [0, 2-3]\n", "cpus: 0,2-3\n", "cpus: '2-3, 0'\n",
                                      "cpus:\n  - 0,2\n  - 3\n"};
   for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++) {
     p = good(cpus[i]);
     CU_ASSERT_EQUAL(CPU_COUNT(&p->cpus), 3);
+    CU_ASSERT_FALSE(p->cpus_big);
     CU_ASSERT(CPU_ISSET(0, &p->cpus) && CPU_ISSET(2, &p->cpus) && CPU_ISSET(3, &p->cpus));
     CU_ASSERT_EQUAL(p->cpus_line, i == 3 ? 2 : 1);
     tni_profile_destroy(p);
