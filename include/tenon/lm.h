@@ -37,6 +37,10 @@ TN_API int tn_lm_has_template(const tn_lm *lm);
  * thread. */
 TN_API TN_MUST_CHECK tn_status tn_lm_apply(const tn_lm *lm, const tn_messages *m, char **text, size_t *n_text,
                                            int32_t **ids, size_t *n_ids, tn_error *err);
+/* Special tokens are left out of the text that a tn_token_fn gets. Those of these texts are not: marks such as
+ * "<|channel|>" or "[TOOL_CALLS]", by which one tells apart what a model says. Texts that are no token of it are passed
+ * over. For generations of lm that begin later; while none begins. TN_E_INVALID: NULL. */
+TN_API TN_MUST_CHECK tn_status tn_lm_marks(tn_lm *lm, const char *const *marks, uint32_t n, tn_error *err);
 /* c forgets what differs from ids: *kept tokens stay, those that it has in common with ids from the beginning, less than
  * n of them. Generating from ids + *kept goes on from there. Where a model's state cannot go back (tn_session_truncate)
  * all is forgotten and *kept is 0. */

@@ -183,7 +183,7 @@ tn_status tn_batch_step(tn_batch *b, uint32_t *running, tn_error *err) {
   return TN_OK;
 }
 
-void tni_batch_give(void *to, const void *of, size_t bytes, size_t room) {
+static void give(void *to, const void *of, size_t bytes, size_t room) {
   memcpy((char *)to + sizeof(tn_hdr), (const char *)of + sizeof(tn_hdr),
          (room < bytes ? room : bytes) - sizeof(tn_hdr));
 }
@@ -201,7 +201,7 @@ tn_status tn_batch_result(tn_batch *b, uint32_t slot, tn_gen_result *res, size_t
   const int64_t now = t->first_ns ? t->first_ns : tni_now_ns();
   r.prefill_ns = now - t->begun_ns;
   r.decode_ns = t->first_ns ? t->last_ns - t->first_ns : 0;
-  tni_batch_give(res, &r, sizeof r, res->h.size);
+  give(res, &r, sizeof r, res->h.size);
   if (cached) *cached = t->cached;
   return TN_OK;
 }
@@ -215,14 +215,37 @@ tn_status tn_batch_prefix_counts(const tn_batch *b, tn_batch_prefixes *out, tn_e
   tn_batch_prefixes c = b->counts;
   c.bytes = b->prefix.bytes;
   c.dropped = b->prefix.dropped;
-  tni_batch_give(out, &c, sizeof c, out->h.size);
+  give(out, &c, sizeof c, out->h.size);
+  return TN_OK;
+}
+
+static void add_guesses(const tni_text *t, tn_batch_guesses *g) {
+  uint64_t tried = 0, came = 0;
+  if (t->gen) tni_gen_guesses(t->gen, &tried, &came);
+  g->tried += tried;
+  g->came += came;
+}
+
+tn_status tn_batch_guess_counts(const tn_batch *b, uint32_t slot, tn_batch_guesses *out, tn_error *err) {
+  tni_error_begin(err);
+  TNI_NOT_NULL(b);
+  TNI_NOT_NULL(out);
+  tn_status st = tni_sized(&out->h, sizeof out->h, "tn_batch_guesses", err);
+  const bool all = slot == TN_BATCH_ALL;
+  if (st == TN_OK && !all && (slot >= b->n || !b->slots[slot].used))
+    st = tni_fail(err, TN_E_INVALID, "slot", "no text was started in slot %u", slot);
+  if (st != TN_OK) return st;
+  tn_batch_guesses g = {.tried = 0};
+  if (all) g = b->guesses;
+  for (uint32_t i = all ? 0 : slot; i < (all ? b->n : slot + 1); i++) add_guesses(&b->slots[i], &g);
+  give(out, &g, sizeof g, out->h.size);
   return TN_OK;
 }
 
 void tn_batch_stop(tn_batch *b, uint32_t slot) {
   if (!b || slot >= b->n || !b->slots[slot].used) return;
   tni_text *t = &b->slots[slot];
-  tni_batch_count_guesses(b, t);
+  add_guesses(t, &b->guesses);
   t->used = false;
   t->left = ++b->clock;
   t->c->n = t->c->fed; /* what never ran serves nobody */

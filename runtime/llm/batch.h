@@ -86,10 +86,6 @@ TN_MUST_CHECK tn_status tni_batch_guess(tn_batch *b, uint32_t n, size_t *more, t
 /* The text's last token and `more` guesses ran, and its tokens were drawn: what it did not become is forgotten. Before the
  * step it had n tokens. */
 TN_MUST_CHECK tn_status tni_batch_rewind(tn_batch *b, tni_text *t, size_t n, size_t more, tn_error *err);
-/* Before a text gives its slot back. */
-void tni_batch_count_guesses(tn_batch *b, const tni_text *t);
-/* All of a struct but its head, to the caller's, which is of whatever version. */
-void tni_batch_give(void *to, const void *of, size_t bytes, size_t room);
 /* One step. */
 TN_MUST_CHECK tn_status tni_batch_run(tn_batch *b, tn_error *err);
 /* After a cancelled one. */

@@ -15,6 +15,10 @@
 /* A draft runs each text alone, a step for every guess: beyond so many texts that takes longer than it saves. */
 enum { DRAFT_TEXTS = 2 };
 
+bool tni_text_runs(const tni_text *t) { return t->used && t->st == TN_OK && !tni_gen_result(t->gen)->reason; }
+
+bool tni_text_decodes(const tni_text *t) { return tni_text_runs(t) && t->c->n - t->c->fed == 1; }
+
 /* --- what is tried ------------------------------------------------------------------------------------------------ */
 
 /* Guesses that a text may have beside n - 1 others; where one is short of room, all are. */
@@ -105,29 +109,4 @@ tn_status tn_batch_draft(tn_batch *b, tn_lm *draft, uint32_t n, tn_error *err) {
   for (uint32_t i = 0; st == TN_OK && i < b->n; i++) st = tni_draft_make(b->slots[i].c, draft, n, i == 0, err);
   for (uint32_t i = 0; st != TN_OK && i < b->n; i++) (void)!tni_draft_make(b->slots[i].c, NULL, 0, false, NULL);
   return st;
-}
-
-static void add_guesses(const tni_text *t, tn_batch_guesses *g) {
-  uint64_t tried = 0, came = 0;
-  if (t->gen) tni_gen_guesses(t->gen, &tried, &came);
-  g->tried += tried;
-  g->came += came;
-}
-
-void tni_batch_count_guesses(tn_batch *b, const tni_text *t) { add_guesses(t, &b->guesses); }
-
-tn_status tn_batch_guess_counts(const tn_batch *b, uint32_t slot, tn_batch_guesses *out, tn_error *err) {
-  tni_error_begin(err);
-  TNI_NOT_NULL(b);
-  TNI_NOT_NULL(out);
-  tn_status st = tni_sized(&out->h, sizeof out->h, "tn_batch_guesses", err);
-  const bool all = slot == TN_BATCH_ALL;
-  if (st == TN_OK && !all && (slot >= b->n || !b->slots[slot].used))
-    st = tni_fail(err, TN_E_INVALID, "slot", "no text was started in slot %u", slot);
-  if (st != TN_OK) return st;
-  tn_batch_guesses g = {.tried = 0};
-  if (all) g = b->guesses;
-  for (uint32_t i = all ? 0 : slot; i < (all ? b->n : slot + 1); i++) add_guesses(&b->slots[i], &g);
-  tni_batch_give(out, &g, sizeof g, out->h.size);
-  return TN_OK;
 }

@@ -87,8 +87,6 @@ void tni_batch_close(tn_batch *b) {
 
 /* --- texts ------------------------------------------------------------------------------------------------------- */
 
-bool tni_text_runs(const tni_text *t) { return t->used && t->st == TN_OK && !tni_gen_result(t->gen)->reason; }
-
 static void count_beginning(tn_batch *b, const tni_text *t) {
   if (!t->cached) return;
   *(t->restored ? &b->counts.from_store : &b->counts.from_slots) += 1;
@@ -105,8 +103,6 @@ void tni_text_token(tn_batch *b, tni_text *t, const float *logits, size_t vocab)
 }
 
 /* --- places ------------------------------------------------------------------------------------------------------ */
-
-bool tni_text_decodes(const tni_text *t) { return tni_text_runs(t) && t->c->n - t->c->fed == 1; }
 
 static tni_text *text_in(const tn_batch *b, uint32_t row) {
   for (uint32_t i = 0; i < b->n; i++)

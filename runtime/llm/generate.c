@@ -62,8 +62,10 @@ static tn_status prime_prompt(gen *g) {
 }
 
 static tn_status begin_text(gen *g) {
-  const tn_status st = tni_stop_create(g->p->stop, g->p->n_stop, &g->stop, g->err);
-  return st == TN_OK ? prime_prompt(g) : st;
+  tn_status st = tni_stop_create(g->p->stop, g->p->n_stop, &g->stop, g->err);
+  if (st == TN_OK) st = prime_prompt(g);
+  if (st == TN_OK && g->detok) tni_detok_show(g->detok, g->c->lm->marks, g->c->lm->n_marks);
+  return st;
 }
 
 static void finish_text(gen *g) {

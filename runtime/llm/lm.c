@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/lm.h>
 
 #include "runtime/base/base.h"
 #include "runtime/llm/spelling.h"
@@ -109,6 +110,7 @@ void tni_lm_release(tn_lm *lm) {
   tni_tokenizer_destroy(lm->tok);
   tni_templates_finish(&lm->templates);
   free(lm->tok_path);
+  free(lm->marks);
   tni_folder_finish(&lm->folder);
   free(lm);
 }
@@ -152,6 +154,27 @@ int tn_lm_is_eos(const tn_lm *lm, int32_t id) {
   for (size_t i = 0; lm && i < lm->config.n_eos; i++)
     if (lm->config.eos[i] == id) return 1;
   return 0;
+}
+
+tn_status tn_lm_marks(tn_lm *lm, const char *const *marks, uint32_t n, tn_error *err) {
+  tni_error_begin(err);
+  TNI_NOT_NULL(lm);
+  if (n && !marks) return tni_fail(err, TN_E_INVALID, "marks", "NULL");
+  int32_t *ids = malloc((n + (size_t)1) * sizeof *ids);
+  size_t found = 0;
+  if (!ids) return tni_fail_memory(err, "marks");
+  for (uint32_t i = 0; i < n; i++) {
+    if (!marks[i]) {
+      free(ids);
+      return tni_fail(err, TN_E_INVALID, "marks", "mark %u is NULL", i);
+    }
+    const int32_t id = lm->tok ? tni_tokenizer_id(lm->tok, marks[i]) : -1;
+    if (id >= 0) ids[found++] = id;
+  }
+  free(lm->marks);
+  lm->marks = ids;
+  lm->n_marks = found;
+  return TN_OK;
 }
 
 static tn_status need_tokenizer(const tn_lm *lm, tn_error *err) {

@@ -44,6 +44,8 @@ struct tn_lm {
   tni_folder folder;
   struct tni_spelling *spelling; /* for grammars (spelling.h) */
   char *tok_path;
+  int32_t *marks; /* [n_marks] of tn_lm_marks */
+  size_t n_marks;
   tni_lm_config config;
   tni_templates templates;
   tni_lm_io io;

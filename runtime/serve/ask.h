@@ -8,7 +8,7 @@
 
 #include "runtime/serve/exchange.h"
 #include "runtime/serve/inside.h"
-#include "runtime/serve/speech.h"
+#include "runtime/serve/speech/speech.h"
 
 enum { SRV_MAX_STOP = 16, SRV_MAX_N = 16, SRV_MAX_PROMPTS = 64 };
 

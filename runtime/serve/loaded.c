@@ -9,6 +9,7 @@
 
 #include "runtime/base/base.h"
 #include "runtime/serve/form.h"
+#include "runtime/serve/speech/speech.h"
 
 static const double MB = 1 << 20;
 
@@ -49,6 +50,8 @@ static tn_status bring(srv_server *s, srv_model *m, tn_error *err) {
   if (st != TN_OK) return st;
   if (m->is->lm) m->lm = m->is->lm;
   if (m->is->embedder) m->embedder = m->is->embedder;
+  if (m->lm) st = tn_lm_marks(m->lm, srv_speech_marks, srv_speech_n_marks, err);
+  if (st != TN_OK) return st;
   m->since = (int64_t)time(NULL);
   m->placement = placement_of(model_of(m));
   return m->lm ? slots_create(m->lm, s->turn, &opts, &m->slots, err) : TN_OK;

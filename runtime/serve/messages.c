@@ -76,6 +76,13 @@ static bool open_arguments(srv_refusal *r, json_t *m, const char *prefix) {
   return true;
 }
 
+/* Templates of harmony call them otherwise, and refuse them beside calls and text. */
+static void name_thoughts(json_t *m) {
+  json_t *thoughts = json_object_get(m, "reasoning_content");
+  const bool said = json_string_length(json_object_get(m, "content")) > 0, calls = json_array_size(json_object_get(m, "tool_calls")) > 0;
+  if (json_is_string(thoughts) && !json_object_get(m, "thinking") && !(said && calls)) json_object_set(m, "thinking", thoughts);
+}
+
 static json_t *one_message(srv_refusal *r, const json_t *m, size_t i) {
   static const char roles[] = " system developer user assistant tool function ";
   char prefix[48], word[32];
@@ -95,6 +102,7 @@ static json_t *one_message(srv_refusal *r, const json_t *m, size_t i) {
   if (content && !copy) srv_refuse(r, 503, "no_memory", NULL, "out of memory");
   if (copy) json_object_set(copy, "content", content);
   json_decref(content);
+  if (copy) name_thoughts(copy);
   if (copy && strcmp(role, "developer") == 0) json_object_set_new(copy, "role", json_string("system"));
   if (copy && !open_arguments(r, copy, prefix)) {
     json_decref(copy);

@@ -44,7 +44,7 @@ GOOD = {
     ("tn_bundle_make", "runtime"): "&x->runtime_opts",
     ("tn_chat_rewind", "n"): "3", ("tn_chat_fork", "n"): "SIZE_MAX", ("tn_chat_save", "path"): "x->out_path",
     ("tn_chat_load", "path"): "x->chat_path", ("tn_lm_apply", "n_ids"): "&x->out.n2", ("tn_lm_apply", "ids"): "&x->out.ids",
-    ("tn_chat_draft", "n"): "2", ("tn_batch_draft", "n"): "2", ("tn_batch_start", "n"): "3", ("tn_batch_start", "slot"): "&x->out.u32", ("tn_grammar_create", "kind"): "TN_GRAMMAR_JSON_SCHEMA",
+    ("tn_lm_marks", "n"): "1", ("tn_chat_draft", "n"): "2", ("tn_batch_draft", "n"): "2", ("tn_batch_start", "n"): "3", ("tn_batch_start", "slot"): "&x->out.u32", ("tn_grammar_create", "kind"): "TN_GRAMMAR_JSON_SCHEMA",
     ("tn_grammar_create", "text"): '"{}"', ("tn_grammar_create", "n"): "2", ("tn_sampler_create", "n"): "3",
     ("tn_sampler_pick", "vocab"): "x->vocab", ("tn_sampler_pick", "left"): "UINT32_MAX", ("tn_sampler_pick", "logits"): "x->logits",
 }
@@ -65,7 +65,7 @@ BY_TYPE = {
     "tn_chat **": "&x->out.chat", "tn_embedder **": "&x->out.embedder", "tn_classifier **": "&x->out.classifier",
     "tn_tensor **": "&x->out.tensor", "tn_image **": "&x->out.image", "char **": "&x->out.text", "int32_t **": "&x->out.ids",
     "float **": "&x->out.floats", "const float **": "&x->out.row", "size_t *": "&x->out.n", "int64_t *": "&x->out.i64",
-    "const tn_messages *": "&x->messages", "const tn_batch_opts *": "&x->batch_opts", "tn_batch_prefixes *": "&x->prefixes",
+    "const char *const *": "x->texts", "const tn_messages *": "&x->messages", "const tn_batch_opts *": "&x->batch_opts", "tn_batch_prefixes *": "&x->prefixes",
     "tn_batch_guesses *": "&x->guesses",
     "tn_batch *": "x->batch", "const tn_batch *": "x->batch", "tn_batch **": "&x->out.batch", "tn_grammar *": "x->grammar",
     "tn_grammar **": "&x->out.grammar", "tn_sampler *": "x->sampler", "const tn_sampler *": "x->sampler",

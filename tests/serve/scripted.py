@@ -18,8 +18,8 @@ def byte_letters():
     return {**{b: chr(b) for b in plain}, **{b: chr(256 + i) for i, b in enumerate(odd)}}
 
 
-def write(folder, scripts, context=4096):
-    """scripts: {"[begin]": ["piece", ...]}; all pieces of all scripts differ."""
+def write(folder, scripts, context=4096, special=()):
+    """scripts: {"[begin]": ["piece", ...]}; all pieces of all scripts differ. special: pieces that are special tokens."""
     pieces = ["</s>"] + [p for begin, said in scripts.items() for p in (begin, *said)]
     assert len(set(pieces)) == len(pieces)
     vocab = {c: i for i, c in enumerate(byte_letters().values())}
@@ -35,7 +35,7 @@ def write(folder, scripts, context=4096):
                          [h.make_tensor_value_info("input_ids", T.INT64, step)],
                          [h.make_tensor_value_info("logits", T.FLOAT, [*step, size])], [nh.from_array(table, "table")])
     save(folder, graph)
-    write_tokenizer(folder, vocab, ids)
+    write_tokenizer(folder, vocab, ids, special)
     (folder / "config.json").write_text(json.dumps({"max_position_embeddings": context, "vocab_size": size, "eos_token_id": ids["</s>"]}))
     (folder / "chat_template.jinja").write_text(TEMPLATE)
     return folder
@@ -57,9 +57,9 @@ def embedder(folder, width=8):
     return folder
 
 
-def write_tokenizer(folder, vocab, ids):
+def write_tokenizer(folder, vocab, ids, special=()):
     """Bytes, and texts that are a token each."""
-    added = [{"id": i, "content": p, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": p == "</s>"}
+    added = [{"id": i, "content": p, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": p in ("</s>", *special)}
              for p, i in ids.items()]
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     (folder / "tokenizer.json").write_text(json.dumps({

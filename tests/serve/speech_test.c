@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/serve/speech.h"
+#include "runtime/serve/speech/speech.h"
 
 enum { PARTS = 6, RANDOM = 3000 };
 
@@ -91,6 +91,12 @@ static void alike(const char *text, setting o) {
   "{\"arguments\":\"{\\\"city\\\": \\\"7\\\", \\\"days\\\": 3, \\\"units\\\": \\\"m\\\", \\\"at\\\": {\\\"x\\\": [1, 2]}, " \
   "\\\"other\\\": \\\"5\\\"}\",\"name\":\"weather\"}"
 
+#define A "{\"city\": \"Oslo\"}"
+#define H_NEXT "<|start|>assistant"
+#define H_THINKS "<|channel|>analysis<|message|>"
+#define H_FINAL "<|channel|>final<|message|>"
+#define H_CALL "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>"
+
 static const struct {
   const char *text, *content, *thoughts, *calls;
   setting o;
@@ -128,6 +134,27 @@ static const struct {
     {"[1, 2]", "[1, 2]", "", "[]", {.tools = true}},
     {"[TOOL_", "[TOOL_", "", "[]", {.tools = true}},
     {"said \n ", "said \n ", "", "[]", {.tools = true}},
+    {H_THINKS "Hm.<|end|>" H_NEXT H_FINAL "It is.<|return|>", "It is.", "Hm.", "[]", {0}},
+    {H_FINAL "It < is.", "It < is.", "", "[]", {0}},
+    {H_THINKS "on and <|e", "", "on and <|e", "[]", {.tools = true}},
+    {H_THINKS "Hm.<|end|>" H_NEXT H_CALL A "<|call|>", "", "Hm.", "[" W_CALL "]", {.tools = true}},
+    {H_THINKS "Hm.<|end|>" H_NEXT H_CALL A, "", "Hm.", "[" W_CALL "]", {.tools = true}},
+    {H_CALL A "<|call|>" H_NEXT "<|channel|>commentary to=functions.clock<|message|><|call|>", "", "", "[" W_CALL "," C_CALL "]", {.tools = true}},
+    {H_CALL A "<|call|>" H_NEXT "<|channel|>commentary to=functions.clock<|message|><|call|>", "", "", "[" W_CALL "]", {.tools = true, .one = true}},
+    {"<|channel|>commentary to=functions.clock<|message|>", "", "", "[" C_CALL "]", {.tools = true}},
+    {" to=functions.weather<|channel|>commentary json<|message|>" A, "", "", "[" W_CALL "]", {.tools = true}},
+    {"<|start|>assistant to=functions.weather<|channel|>analysis code<|message|>" A "<|call|>", "", "", "[" W_CALL "]", {.tools = true}},
+    {"<|channel|>commentary<|message|>Let me look.<|end|>" H_NEXT H_CALL A "<|call|>", "Let me look.", "", "[" W_CALL "]", {.tools = true}},
+    {H_CALL A "<|call|>", A, "", "[]", {0}},
+    {H_CALL "{\"city\": <|call|>", "{\"city\": ", "", "[]", {.tools = true}},
+    {H_CALL "[1]<|call|>", "[1]", "", "[]", {.tools = true}},
+    {H_THINKS "Hm.<|end|>\n", "", "Hm.", "[]", {0}},
+    {H_THINKS "Hm.<|end|>So <", "So <", "Hm.", "[]", {0}},
+    {"<|channel|>ana", "", "", "[]", {.tools = true}},
+    {"<|channel", "<|channel", "", "[]", {.tools = true}},
+    {"to=you and <|channel|>", "to=you and <|channel|>", "", "[]", {0}},
+    {"to be", "to be", "", "[]", {.tools = true}},
+    {"a <|channel|>final<|message|>", "a <|channel|>final<|message|>", "", "[]", {.tools = true}},
 };
 
 static void test_cases(void) {
@@ -145,7 +172,8 @@ static void test_cases(void) {
 static void test_random(void) {
   static const char *const parts[] = {"<think>", "</think>", "<tool_call>", "</tool_call>", "<|tool_call|>", "<|/tool_call|>",
                                       "[TOOL_CALLS]", "<|python_tag|>", W, C, "[" C "]", " ", "\n\n", "words and", "<", "</", "[", "{",
-                                      "<tool_", X, "<function=", "<parameter=", "</function>", "<|", "]", "\xc3\xa9"};
+                                      "<tool_", X, "<function=", "<parameter=", "</function>", "<|", "]", "\xc3\xa9",
+                                      H_THINKS, H_FINAL, H_CALL, A, H_NEXT, "<|end|>", "<|call|>", "<|message|>", "<|channel|>", "to=", "to=x "};
   uint32_t state = 3;
   for (int i = 0; i < RANDOM; i++) {
     char text[1024] = "";

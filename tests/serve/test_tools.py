@@ -24,15 +24,21 @@ SCRIPTS = {
     "[think]": ["<th", "ink>\nIs it", " </ so?", "\n</thi", "nk>\n\n", "It is."],
     "[thinkcall]": ["<think>w", "ell</think>", "<tool_call>{\"name\": \"clock\", \"arguments\":", " \"{}\"}</tool_call>"],
     "[endless]": ["<think>on and", " on"],
+    "[special]": ["[TOOL_CALLS]", "[{\"name\": \"clock\", ", "\"arguments\": {}}]"],
+    "[harmony]": ["<|channel|>", "commentary", "<|odd|>", " to=functions.weather ", "<|constrain|>", "json", "<|message|>", "{\"city\": \"Os", "lo\"}", "<|call|>"],
+    "[channels]": ["<|channel|>analysis<|message|>Is it", " so?<|end|><|start|>assist", "ant<|channel|>final<|mess", "age|>It is", ".<|return|>"],
     "[words]": ["✓ ble", "skiver", " ☂"],
 }
+
+
+SPECIAL = ("[TOOL_CALLS]", "<|channel|>", "<|odd|>", "<|constrain|>", "<|message|>", "<|call|>")
 
 
 class Tools(Serving):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        cls.KW = {"models": (scripted.write(pathlib.Path(cls.folder.name) / "scripted", SCRIPTS),)}
+        cls.KW = {"models": (scripted.write(pathlib.Path(cls.folder.name) / "scripted", SCRIPTS, special=SPECIAL),)}
         super().setUpClass()
 
     @classmethod
@@ -75,6 +81,11 @@ class Tools(Serving):
         self.called("[two]", ("weather", OSLO), parallel_tool_calls=False)
         for script in ("[mistral]", "[phi]", "[llama]", "[python]"):
             self.called(script, ("weather", OSLO))
+        # Marks that are special tokens come through; others do not.
+        self.called("[special]", ("clock", {}))
+        self.called("[harmony]", ("weather", OSLO))
+        j = self.server.ask("/v1/completions", {"prompt": "[harmony]", "temperature": 0})[1]
+        self.assertEqual(j["choices"][0]["text"], "".join(p for p in SCRIPTS["[harmony]"] if p != "<|odd|>"))
 
     def test_what_is_no_call(self):
         for script in ("[json]", "[broken]", "[open]", "[words]"):
@@ -90,11 +101,28 @@ class Tools(Serving):
         self.assertEqual((m["reasoning_content"].strip(), m["content"]), ("Is it </ so?", "It is."))
         m = self.called("[thinkcall]", ("clock", {}))
         self.assertEqual(m["reasoning_content"], "well")
+        m, finish = self.message("[channels]", tools=None)
+        self.assertEqual((m["reasoning_content"], m["content"], finish), ("Is it so?", "It is.", "stop"))
+        m, finish = self.message("[harmony]", tools=None)
+        self.assertEqual((m["content"], finish), (json.dumps(OSLO), "stop"))
         m, finish = self.message("[endless]", tools=None)
         self.assertEqual((m["reasoning_content"], m["content"], finish), ("on and on", "", "stop"))
         # A template may open the thoughts.
         m, _ = self.message("x", tools=None, chat_template_kwargs={"opened": "<think>[words]"})
         self.assertEqual(m["content"], "✓ bleskiver ☂")
+
+    def test_chat_prints_what_is_said(self):
+        model = self.KW["models"][0]
+        r = self.ok("chat", model, "--profile", "host", "--temp", 0, stdin="[channels]\n")
+        self.assertEqual(r.stdout, "It is.\n")
+        self.assertIn("Is it so?\n", r.stderr)
+        for script in ("[words]", "[think]", "[open]"):
+            r = self.ok("chat", model, "--profile", "host", "--temp", 0, stdin=script + "\n")
+            self.assertEqual(r.stdout, "".join(SCRIPTS[script]) + "\n")
+        # What goes on after it has the answer without thoughts.
+        r = self.ok("chat", model, "--profile", "host", "--temp", 0, stdin=f"[channels]\n/save {self.tmp}/c.json\n")
+        said = json.loads((self.tmp / "c.json").read_text())["messages"][1]
+        self.assertEqual(said, {"role": "assistant", "content": "It is.", "thinking": "Is it so?"})
 
     def test_the_template_sees_tools_and_their_answers(self):
         call = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": json.dumps(OSLO)}}

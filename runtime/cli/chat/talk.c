@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
+#include "runtime/cli/chat/hear.h"
 #include "runtime/cli/shell/shell.h"
 
 tn_status talk_error(const talk *t, tn_status st, const char *where, const char *fmt, ...) {
@@ -21,7 +22,8 @@ tn_status talk_error(const talk *t, tn_status st, const char *where, const char 
 tn_status talk_start(talk *t, const cli_chat *with) {
   *t = (talk){.with = with, .lm = with->lm, .p = with->params, .messages = json_array()};
   if (with->system) talk_system(t, with->system);
-  const tn_status st = tn_chat_create(t->lm, &t->chat, with->err);
+  tn_status st = hear_marks(t->lm, with->err);
+  if (st == TN_OK) st = tn_chat_create(t->lm, &t->chat, with->err);
   return st == TN_OK ? tn_chat_draft(t->chat, with->draft, with->draft_tokens, with->err) : st;
 }
 
@@ -55,10 +57,8 @@ void talk_system(talk *t, const char *text) {
 /* --- an answer --- */
 
 static int on_token(void *user, int32_t id, const char *text, size_t n) {
-  FILE *copy = user;
   (void)id;
-  fwrite(text, 1, n, stdout);
-  fwrite(text, 1, n, copy);
+  hear(user, text, n, false);
   return !cli_streams_flush();
 }
 
@@ -69,39 +69,49 @@ static json_t *text_json(const char *text, size_t n) {
   return j ? j : json_string("");
 }
 
-/* Runs ids through the model, printing. Whatever came is at *text, also after Ctrl-C. */
-static tn_status generate(talk *t, const int32_t *ids, size_t n, char **text, size_t *n_text) {
-  FILE *copy = open_memstream(text, n_text);
-  if (!copy) return talk_error(t, TN_E_NO_MEMORY, "chat", "out of memory");
+/* Runs ids through the model, printing. Whatever came is in h, also after Ctrl-C. */
+static tn_status generate(talk *t, const int32_t *ids, size_t n, hearing *h) {
   t->last = (tn_gen_result){.h = {sizeof t->last, 1, 0}};
   tn_status st = tn_chat_rewind(t->chat, ids, n, &t->kept, t->with->err);
   cli_cancel_chat(t->chat);
   if (st == TN_OK)
-    st = tn_generate_ids(t->chat, ids + t->kept, n - t->kept, &t->p, on_token, copy, &t->last, t->with->err);
+    st = tn_generate_ids(t->chat, ids + t->kept, n - t->kept, &t->p, on_token, h, &t->last, t->with->err);
   cli_cancel_chat(NULL);
-  fclose(copy);
+  hear(h, "", 0, true);
   return st;
 }
 
-static tn_status answer(talk *t) {
-  char *text = NULL, *messages = json_dumps(t->messages, JSON_COMPACT);
-  size_t n_text = 0, n = 0;
+static void add_answer(talk *t, const hearing *h) {
+  const hear_text *said = hear_said(h);
+  add_message(t, "assistant", text_json(said->v, said->n));
+  if (!h->plain && h->thoughts.n) json_object_set_new(last_message(t), "thinking", text_json(h->thoughts.v, h->thoughts.n));
+}
+
+static tn_status answer_to(talk *t, hearing *h) {
+  char *messages = json_dumps(t->messages, JSON_COMPACT);
+  size_t n = 0;
   int32_t *ids = NULL;
   const tn_messages m = {.h = TN_API_HDR(tn_messages), .flags = TN_MESSAGES_PROMPT, .messages = messages};
   if (!messages) return talk_error(t, TN_E_NO_MEMORY, "chat", "out of memory");
   tn_status st = tn_lm_apply(t->lm, &m, NULL, NULL, &ids, &n, t->with->err);
-  if (st == TN_OK) st = generate(t, ids, n, &text, &n_text);
-  if (n_text) putchar('\n');
+  if (st == TN_OK) st = generate(t, ids, n, h);
+  if (hear_said(h)->n) putchar('\n');
   (void)cli_streams_flush();
-  if (st == TN_OK || (st == TN_E_CANCELLED && n_text)) add_message(t, "assistant", text_json(text, n_text));
+  if (st == TN_OK || (st == TN_E_CANCELLED && h->all.n)) add_answer(t, h);
   if (st == TN_OK) {
     t->answers++;
     t->new_tokens += t->last.new_tokens;
     t->decode_ns += t->last.decode_ns;
   }
-  free(text);
   free(messages);
   tn_free(ids);
+  return st;
+}
+
+static tn_status answer(talk *t) {
+  hearing h;
+  const tn_status st = hear_begin(&h, t->with) ? answer_to(t, &h) : talk_error(t, TN_E_NO_MEMORY, "chat", "out of memory");
+  hear_finish(&h);
   return st;
 }
 

@@ -21,6 +21,8 @@ typedef struct stage {
 struct tni_detok {
   const tni_tokenizer *t;
   bool skip_special;
+  const int32_t *shown; /* [n_shown] special tokens that are not skipped */
+  size_t n_shown;
   tni_match_memory match;
   tni_str out;
   tn_status failed;
@@ -337,11 +339,17 @@ static void end_all(tni_detok *d) {
   tni_match_memory_finish(&d->match);
 }
 
+static bool is_shown(const tni_detok *d, int32_t id) {
+  for (size_t i = 0; i < d->n_shown; i++)
+    if (d->shown[i] == id) return true;
+  return false;
+}
+
 /* An id without a token gives no text: vocabularies of models are often padded. */
 static void push_token(tni_detok *d, int32_t id) {
   if (id < 0 || (size_t)id >= d->t->n_tokens) return;
   const tni_token *k = &d->t->tokens[id];
-  if (!k->v || (d->skip_special && k->skipped)) return;
+  if (!k->v || (d->skip_special && k->skipped && !is_shown(d, id))) return;
   d->in += k->shown.n;
   feed_stage(d, 0, k->shown.v, k->shown.n, true);
 }
@@ -363,6 +371,11 @@ tni_detok *tni_detok_create(const tni_tokenizer *t, bool skip_special) {
     return NULL;
   }
   return d;
+}
+
+void tni_detok_show(tni_detok *d, const int32_t *ids, size_t n) {
+  d->shown = ids;
+  d->n_shown = n;
 }
 
 void tni_detok_destroy(tni_detok *d) {

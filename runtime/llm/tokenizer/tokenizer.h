@@ -64,6 +64,8 @@ void tni_tokenizer_bytes(const tni_tokenizer *t, int32_t id, struct tni_str *out
 typedef struct tni_detok tni_detok;
 tni_detok *tni_detok_create(const tni_tokenizer *t, bool skip_special);
 void tni_detok_destroy(tni_detok *d);
+/* From now on these special tokens are text, whatever skip_special says. ids: n, which live on. */
+void tni_detok_show(tni_detok *d, const int32_t *ids, size_t n);
 /* *text lives until the next call; *len may be 0. */
 TN_MUST_CHECK tn_status tni_detok_push(tni_detok *d, int32_t id, const char **text, size_t *len, tn_error *err);
 TN_MUST_CHECK tn_status tni_detok_finish(tni_detok *d, const char **text, size_t *len, tn_error *err);

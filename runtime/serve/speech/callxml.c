@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/serve/callxml.h"
+#include "runtime/serve/speech/callxml.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

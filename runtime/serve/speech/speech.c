@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/serve/speech.h"
+#include "runtime/serve/speech/speech.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 #include <sys/random.h>
 
 #include "runtime/base/base.h"
-#include "runtime/serve/callxml.h"
+#include "runtime/serve/speech/callxml.h"
+#include "runtime/serve/speech/harmony.h"
 
 /* How families of models mark calls. close NULL: to the end of the text. */
 static const struct {
@@ -18,6 +19,15 @@ static const struct {
             {"[TOOL_CALLS]", NULL},
             {"<|python_tag|>", NULL}};
 enum { TAGS = sizeof tags / sizeof *tags, BARE = TAGS };
+
+static const char head_end[] = "<|message|>";
+static const char *const body_ends[] = {"<|start|>", "<|end|>", "<|return|>", "<|call|>"};
+enum { BODY_ENDS = sizeof body_ends / sizeof *body_ends };
+
+const char *const srv_speech_marks[] = {
+    "<|start|>",   "<|channel|>",  "<|constrain|>", "<|message|>",    "<|end|>",      "<|return|>",     "<|call|>",
+    "<tool_call>", "</tool_call>", "<|tool_call|>", "<|/tool_call|>", "[TOOL_CALLS]", "<|python_tag|>", "<think>", "</think>"};
+const unsigned srv_speech_n_marks = sizeof srv_speech_marks / sizeof *srv_speech_marks, srv_speech_n_channel_marks = 7;
 
 static void add_text(srv_speech *s, srv_buffer *t, const char *text, size_t n) {
   if (n + 1 > t->cap - t->n) {
@@ -48,6 +58,7 @@ void srv_speech_finish(srv_speech *s) {
   free(s->held.v);
   free(s->content.v);
   free(s->thoughts.v);
+  free(s->name.v);
   json_decref(s->calls);
   *s = (srv_speech){.tag = -1};
 }
@@ -129,10 +140,14 @@ static bool begin(srv_speech *s, bool last) {
   const char *text = s->held.n ? s->held.v + from : "";
   if (!n && !last) return false;
   if (n < sizeof open - 1 && memcmp(text, open, n) == 0 && !last) return false;
+  const int channels = srv_harmony_begins(text, n);
+  if (channels < 0 && !last) return false;
   const bool tagged = s->tools && memcmp(text, list, n < sizeof list - 1 ? n : sizeof list - 1) == 0;
   if (tagged && n < sizeof list - 1 && !last) return false;
   s->began = true;
-  if (n >= sizeof open - 1 && memcmp(text, open, sizeof open - 1) == 0) {
+  if (channels > 0) {
+    s->place = SRV_HEAD;
+  } else if (n >= sizeof open - 1 && memcmp(text, open, sizeof open - 1) == 0) {
     drop(&s->held, from + sizeof open - 1);
     s->thinks = true;
   } else if (s->tools && n && (*text == '{' || (*text == '[' && !tagged))) {
@@ -190,16 +205,86 @@ static bool say(srv_speech *s, bool last) {
   return tag >= 0;
 }
 
+/* --- channels ----------------------------------------------------------------------------------------------------- */
+
+/* Text that no head follows is said. */
+static void begin_body(srv_speech *s, const char *text, size_t n) {
+  static const char functions[] = "functions.";
+  const size_t k = sizeof functions - 1;
+  srv_head h;
+  srv_harmony_head(text, n, &h);
+  s->place = h.channel == SRV_CHANNEL_ANALYSIS ? SRV_THINKS : SRV_SAYS;
+  if (h.n_to > k && memcmp(h.to, functions, k) == 0) {
+    h.to += k;
+    h.n_to -= k;
+  }
+  if (!h.n_to || !s->tools) return;
+  s->place = SRV_CALLS;
+  s->name.n = 0;
+  add_text(s, &s->name, h.to, h.n_to);
+}
+
+static bool head(srv_speech *s, bool last) {
+  size_t at;
+  if (find(&s->held, head_end, &at)) {
+    begin_body(s, s->held.v, at);
+    drop(&s->held, at + sizeof head_end - 1);
+    return true;
+  }
+  if (!last) return false;
+  /* A head that was cut short says nothing; what is none does. */
+  const bool is_head = strstr(s->held.v, "<|channel|>") || strstr(s->held.v, "<|start|>");
+  if (!is_head && blanks(&s->held) < s->held.n) add_text(s, &s->content, s->held.v, s->held.n);
+  drop(&s->held, s->held.n);
+  return true;
+}
+
+/* The call whose arguments are text. */
+static void take_message(srv_speech *s, const char *text, size_t n) {
+  json_t *j = tni_json_loadb(n ? text : "{}", n ? n : 2, 0, NULL);
+  json_t *call = json_is_object(j) ? json_pack("{s:s%, s:o}", "name", s->name.v, s->name.n, "arguments", json_incref(j)) : NULL;
+  char *one = call ? json_dumps(call, JSON_COMPACT) : NULL;
+  if (!one || !take_calls(s, one, strlen(one), false)) add_text(s, &s->content, text, n);
+  free(one);
+  json_decref(call);
+  json_decref(j);
+}
+
+static bool body(srv_speech *s, bool last) {
+  size_t first = s->held.n, at, mark = 0;
+  bool whole = false;
+  for (int i = 0; i < BODY_ENDS; i++) {
+    const bool found = find(&s->held, body_ends[i], &at);
+    if (at >= first || (!found && last)) continue;
+    first = at;
+    whole = found;
+    mark = found ? strlen(body_ends[i]) : 0;
+  }
+  if (s->place == SRV_CALLS && !whole && !last) return false;
+  if (s->place == SRV_CALLS)
+    take_message(s, s->held.v ? s->held.v : "", first);
+  else
+    add_text(s, s->place == SRV_THINKS ? &s->thoughts : &s->content, s->held.v, first);
+  drop(&s->held, first + mark);
+  if (whole) s->place = SRV_HEAD;
+  if (!whole && last) s->place = SRV_SAYS;
+  return whole;
+}
+
 void srv_speech_push(srv_speech *s, const char *text, size_t n, bool last) {
   add_text(s, &s->held, text, n);
   if (s->no_memory) return;
   bool more = true;
-  while (more && !s->no_memory && (s->held.n || !s->began)) {
+  while (more && !s->no_memory && (s->held.n || !s->began || (last && s->place == SRV_CALLS))) {
     if (s->skips && s->held.n) {
       drop(&s->held, blanks(&s->held));
       s->skips = s->held.n == 0; /* more of them may come */
     } else if (!s->began)
       more = begin(s, last);
+    else if (s->place == SRV_HEAD)
+      more = head(s, last);
+    else if (s->place != SRV_NO_CHANNELS)
+      more = body(s, last);
     else if (s->thinks)
       more = think(s, last);
     else if (s->tag >= 0)
