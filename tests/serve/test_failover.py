@@ -15,10 +15,10 @@ PROMPTS = ["Once upon a time", "In the beginning", "And God said", "The words of
 
 
 class Failover(Case):
-    def start(self, *plugins, more=""):
+    def start(self, *plugins, more="", args=()):
         path = pathlib.Path(self.tmp, f"{'-'.join(plugins)}.yaml")
         path.write_text("plugins:\n" + "".join(f"  - {{name: {p}, probe: inprocess}}\n" for p in plugins) + f"  - host\nthreads: 2\n{more}")
-        s = Server("--plugin-dir", CORPUS, "--slots", 4, cache=self.cache, profile=str(path))
+        s = Server("--plugin-dir", CORPUS, "--slots", 4, *args, cache=self.cache, profile=str(path))
         self.addCleanup(s.close)
         return s
 
@@ -47,12 +47,12 @@ class Failover(Case):
 
     want = None
 
-    def goes_on(self, *plugins, more="", losses=1):
+    def goes_on(self, *plugins, more="", losses=1, args=()):
         if not Failover.want:
             s = self.start()
             Failover.want = {p: self.ask(s, p) for p in PROMPTS}
             self.assertEqual(s.stop(), 0)
-        s = self.start(*plugins, more=more)
+        s = self.start(*plugins, more=more, args=args)
         self.assertEqual(s.metric("device_losses_total"), 0)
         placed = s.ask("/v1/models")[1]["data"][0]["placement"]
         self.assertIn(plugins[0], placed)
@@ -61,6 +61,7 @@ class Failover(Case):
         self.assertEqual(s.metric('requests_total{result="failed"}'), 0)
         self.assertEqual(self.crowd(s), self.want)  # what was kept is of the session that goes on
         self.assertEqual(s.metric("device_losses_total"), losses)
+        self.assertEqual(s.metric('guesses_tried_total{model="demo"}') > 0, bool(args))
         self.assertEqual(s.stop(), 0)
         return s.said
 
@@ -69,6 +70,9 @@ class Failover(Case):
 
     def test_numbers_that_are_none(self):
         self.assertIn("gave NaN", self.goes_on("late-run-nan"))
+
+    def test_while_it_guesses(self):
+        self.assertIn("gave NaN", self.goes_on("late-run-nan", args=("--lookup", 8)))
 
     def test_two_of_them(self):
         self.goes_on("late-run-hang", "late-run-inf", more="timeout_ms: 500\n", losses=2)
