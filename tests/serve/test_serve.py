@@ -153,6 +153,12 @@ class Refusals(Serving):
                                 ("messages[0].content[0].type", [{"role": "user", "content": [{"type": "image_url"}]}]),
                                 ("messages[0].tool_calls[0].function.name", [{"role": "assistant", "tool_calls": [{"function": {}}]}])):
             self.refused(400, param, CHAT, ask("", messages=messages))
+        for part in ({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA", "detail": "low"}},
+                     {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}):
+            parts = [{"type": "text", "text": "What is it?"}, part]
+            e = self.refused(400, "messages[1].content[1].type", CHAT, ask("", messages=[*said("a"), {"role": "user", "content": parts}]),
+                             words=f"'{part['type']}'")
+            self.assertEqual((e["code"], e["type"]), ("unsupported", "invalid_request_error"))
 
     def test_prompts(self):
         for param, prompt in (("prompt", None), ("prompt", []), ("prompt", {}), ("prompt", [-1]), ("prompt", [1, "x"]), ("prompt[1]", ["x", 7]),
