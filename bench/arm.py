@@ -43,6 +43,7 @@ KERNELS = [
     ("W2 g128 SDOT", GEMV + "q8g128_w2g_1x16_dotprod", GROUP, 0, (4.58, 2.23)),
     ("W1 g128 SDOT", GEMV + "q8g128_w1g_1x16_dotprod", GROUP, 0, (4.58, 2.29)),
     ("ternary 2.0 SDOT", GEMV + "q8g128_tern20_1x16_dotprod", GROUP, 0, (4.01, 2.01)),
+    ("ternary 1.7 SDOT", GEMV + "q8g128_tern17_1x16_dotprod", 3 * GROUP, 0, (3.5, 1.75)),
     ("palette SDOT", GEMV + "q8g128_pal16_1x16_dotprod", GROUP, 0, (6.33, 3.17)),
     ("lev4 SDOT", GEMV + "q8g32_lev4_1x16_dotprod", 32 * 16, 0, None),
     ("lev4s SDOT", GEMV + "q8g16_lev4s_1x16_dotprod", 16 * 16, 0, None),

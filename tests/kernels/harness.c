@@ -251,7 +251,8 @@ static const tni_clt_format *format_of(uint32_t id) {
 #if defined(__aarch64__)
   static const tni_clt_format *const all[] = {&tni_clt_w4g,   &tni_clt_lut1p, &tni_clt_lut2p,  &tni_clt_lut3p,
                                               &tni_clt_lut4p, &tni_clt_luttp, &tni_clt_w8g,    &tni_clt_w3g,
-                                              &tni_clt_w2g,   &tni_clt_w1g,   &tni_clt_tern20, &tni_clt_pal16};
+                                              &tni_clt_w2g,   &tni_clt_w1g,   &tni_clt_tern20, &tni_clt_tern17,
+                                              &tni_clt_pal16};
 #else
   static const tni_clt_format *const all[] = {
       &tni_clt_w4g, &tni_clt_lut1, &tni_clt_lut2, &tni_clt_lut3,   &tni_clt_lut4,   &tni_clt_lutt, &tni_clt_w8g,

@@ -6,7 +6,7 @@
  */
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
 #include "plugins/cpu-neon-lut/kernels/levels.h"
-#include "plugins/cpu-neon-lut/kernels/unpack.h"
+#include "plugins/cpu-neon-lut/kernels/tern17.h"
 
 enum { TILE_M = 2 };
 
@@ -190,6 +190,7 @@ TNI_CLT_EACH_GRID(GRID)
 #define DOT(id, code_bytes, head, step, palette) \
   TNI_ARM_GEMM_DOT(id, neon, 2x16, false, code_bytes, head, step, palette, palette ? bytes128_neon : tiles128_neon)
 TNI_ARM_EACH_DOT(DOT)
+TNI_ARM_GEMM_TERN17(neon, 2x16, false, tiles128_neon)
 TNI_ARM_GEMM_DOT_GRID(w8g, 8, 2x16, neon)
 TNI_ARM_GEMM_DOT_GRID(w2g, 2, 2x16, neon)
 
@@ -201,6 +202,7 @@ TNI_ARM_GEMM_DOT_GRID(w2g, 2, 2x16, neon)
     tni_arm_gemm_f32_q8g128_##id##_2x16_neon(row_block, superblocks, a, 0, 1, acc);                                 \
   }
 TNI_ARM_EACH_DOT(DOT)
+DOT(tern17, 0, 0, 0, 0)
 #define LEV(id, ID, group, codes) TNI_ARM_GEMM_LEV(id, ID, group, codes, neon, 2x16, false, bytes##group##_neon)
 TNI_ARM_EACH_LEV(LEV)
 #undef LEV

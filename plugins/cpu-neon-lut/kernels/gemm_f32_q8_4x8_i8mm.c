@@ -5,7 +5,7 @@
  */
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
 #include "plugins/cpu-neon-lut/kernels/levels.h"
-#include "plugins/cpu-neon-lut/kernels/unpack.h"
+#include "plugins/cpu-neon-lut/kernels/tern17.h"
 
 enum { TILE_M = 8, TILE_N = 8 };
 
@@ -116,6 +116,7 @@ TNI_CLT_EACH_GRID(GRID)
 #define DOT(id, code_bytes, head, step, palette) \
   TNI_ARM_GEMM_DOT(id, i8mm, 4x8, true, code_bytes, head, step, palette, tiles128_i8mm)
 TNI_ARM_EACH_DOT(DOT)
+TNI_ARM_GEMM_TERN17(i8mm, 4x8, true, tiles128_i8mm)
 TNI_ARM_GEMM_DOT_GRID(w8g, 8, 4x8, i8mm)
 TNI_ARM_GEMM_DOT_GRID(w2g, 2, 4x8, i8mm)
 TNI_ARM_GEMM_LUTS(i8mm, true)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One activation row times 16 outputs of w3g, w1g, tern20 and pal16 (dot.h) by SDOT. Codes that lie in the middle of a
+ * One activation row times 16 outputs of w3g, w1g, ternaries and pal16 (dot.h) by SDOT. Codes that lie in the middle of a
  * byte stay there and have sums of their own, as many times too large as the place says; a shift at the group's end
  * brings them together. w8g and w2g are grids (gemv_f32_q8_1x16_dotprod.c).
  */
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
-#include "plugins/cpu-neon-lut/kernels/unpack.h"
+#include "plugins/cpu-neon-lut/kernels/tern17.h"
 
 /* A lane for each output. */
 typedef struct sums16 {
@@ -175,3 +175,93 @@ KERNEL(w3g, 768, 0, 4, plain_sum, false)
 KERNEL(w1g, 256, 0, SIGNS, signs_sum, false)
 KERNEL(tern20, 512, 64, 1, plain_sum, false)
 KERNEL(pal16, 1024, 128, 0, plain_sum, true)
+
+/* The tables of levels stay in these registers: compilers copy a pair before each use. */
+typedef struct tern17_tables {
+  uint8x16_t a0, a1, b0, b1, c0, c1;
+} tern17_tables;
+#define LOOK(label, x, y, vx, vy)                                                                            \
+  __attribute__((always_inline)) static inline uint8x16_t look_##label(tern17_tables tables, uint8x16_t v) { \
+    register uint8x16_t first __asm__(#vx) = tables.x;                                                       \
+    register uint8x16_t second __asm__(#vy) = tables.y;                                                      \
+    uint8x16_t out;                                                                                          \
+    __asm__("tbl %0.16b, {" #vx ".16b, " #vy ".16b}, %1.16b" : "=w"(out) : "w"(v), "w"(first), "w"(second)); \
+    return out;                                                                                              \
+  }
+LOOK(a, a0, a1, v26, v27)
+LOOK(b, b0, b1, v28, v29)
+LOOK(c, c0, c1, v30, v31)
+
+/* One third of a unit, four outputs. */
+#define THIRD(s, label, q)                                          \
+  {                                                                 \
+    const int8x16_t first = vld1q_s8(q), second = vld1q_s8(q + 16); \
+    DOT(s, look_##label(tables, low.q0), first, 0);                 \
+    DOT(s, look_##label(tables, low.q1), first, 1);                 \
+    DOT(s, look_##label(tables, low.q2), first, 2);                 \
+    DOT(s, look_##label(tables, low.q3), first, 3);                 \
+    DOT(s, look_##label(tables, high.q0), second, 0);               \
+    DOT(s, look_##label(tables, high.q1), second, 1);               \
+    DOT(s, look_##label(tables, high.q2), second, 2);               \
+    DOT(s, look_##label(tables, high.q3), second, 3);               \
+  }
+
+/* Three groups of four outputs. */
+typedef struct span_sums {
+  int32x4_t of[3];
+} span_sums;
+
+/* n units of a span, which has four: third t of unit i is in group (3 i + t) / 4. Four outputs at a time, so that there
+ * are registers for the tables of levels. */
+__attribute__((always_inline)) static inline span_sums span_tern17(const size_t n, const uint8_t *u, const int8_t *q,
+                                                                   tern17_tables tables) {
+  const int32x4_t start = tni_arm_start(tni_arm_plain);
+  span_sums s = {{start, start, start}};
+#pragma GCC unroll 4
+  for (size_t i = 0; i < n; i++, u += TNI_ARM_TERN17_UNIT, q += 96) {
+    const tni_arm_quads low = tni_arm_tern17_low(u), high = tni_arm_tern17_high(u);
+    THIRD(s.of[3 * i / 4], a, q)
+    THIRD(s.of[(3 * i + 1) / 4], b, q + 32)
+    THIRD(s.of[(3 * i + 2) / 4], c, q + 64)
+    __asm__("" ::: "memory"); /* unit by unit, or registers run out */
+  }
+  return s;
+}
+
+/* n units, which begin a span, of all outputs: acc += .. */
+__attribute__((always_inline)) static inline void add_span(const size_t n, const uint8_t *block, const uint8_t *u,
+                                                           const int8_t *q, const float *scale, tern17_tables tables,
+                                                           float *acc) {
+  const float32x4_t own = vdupq_n_f32(TNI_ARM_START_FLOAT);
+#pragma GCC unroll 1
+  for (size_t i = 0; i < TNI_CLT_ROWS; i += 4) {
+    const span_sums s = span_tern17(n, u + 4 * i, q, tables);
+    const float32x4_t rows = tni_arm_floats(block + 4 * i);
+    float32x4_t y = vld1q_f32(acc + i);
+#pragma GCC unroll 3
+    for (size_t g = 0; g < tni_arm_tern17_groups(n); g++)
+      y = vfmaq_f32(y, plain_sum(s.of[g], own), vmulq_n_f32(rows, scale[g]));
+    vst1q_f32(acc + i, y);
+  }
+}
+
+void tni_arm_gemv_f32_q8g128_tern17_1x16_dotprod(const uint8_t *block, size_t superblocks, const tni_clt_act *a,
+                                                 float *acc) {
+  enum { SPAN = 4, SPAN_GROUPS = 3 };
+  const uint8x16x2_t one = tni_arm_tern17_levels(0), two = tni_arm_tern17_levels(1), three = tni_arm_tern17_levels(2);
+  const tern17_tables tables = {one.val[0], one.val[1], two.val[0], two.val[1], three.val[0], three.val[1]};
+  const uint8_t *u = block + TNI_DOT_SCALE_BYTES;
+  const int8_t *q = a->q;
+  const float *scale = a->scale;
+  size_t left = superblocks;
+  memset(acc, 0, TNI_CLT_ROWS * sizeof *acc);
+  for (; left >= SPAN; left -= SPAN) {
+    add_span(SPAN, block, u, q, scale, tables, acc);
+    u += SPAN * TNI_ARM_TERN17_UNIT;
+    q += SPAN_GROUPS * TNI_DOT_GROUP;
+    scale += SPAN_GROUPS;
+  }
+  if (left == 1) add_span(1, block, u, q, scale, tables, acc);
+  if (left == 2) add_span(2, block, u, q, scale, tables, acc);
+  if (left == 3) add_span(3, block, u, q, scale, tables, acc);
+}

@@ -51,8 +51,9 @@ static const tni_clt_kernel neon_rows[] = {
     TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 32, 0, 0, TNI_CLT_TILES8, tni_clt_, quant_q8g32s_f32_8x32_scalar),
     TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 128, 0, 0, TNI_CLT_TILES8, tni_clt_, quant_q8g128s_f32_8x128_scalar),
     TNI_CLT_SCALAR_ROWS,
-    DOTS(W8G, w8g) DOTS(W3G, w3g) DOTS(W2G, w2g) DOTS(W1G, w1g) DOTS(TERN20, tern20) DOTS(PAL16, pal16)
-        ROW(GEMV, W8G, 128, I8MM, 0, ROWS_S32, gemv_f32_q8g128_w8g_1x16_i8mm) LUT(TNI_CLT_LUT1, lut1p, lut1),
+    DOTS(W8G, w8g) DOTS(W3G, w3g) DOTS(W2G, w2g) DOTS(W1G, w1g) DOTS(TERN20, tern20) DOTS(TERN17, tern17)
+        DOTS(PAL16, pal16) ROW(GEMV, W8G, 128, I8MM, 0, ROWS_S32, gemv_f32_q8g128_w8g_1x16_i8mm)
+            LUT(TNI_CLT_LUT1, lut1p, lut1),
     LUT(TNI_CLT_LUT2, lut2p, lut2),
     LUT(TNI_CLT_LUT3, lut3p, lut3),
     LUT(TNI_CLT_LUT4, lut4p, lut4),
@@ -72,8 +73,8 @@ static const tni_clt_kernel neon_rows[] = {
     W4G(GEMM, 32, I8MM, 5, TILES8, gemm_f32_q8g32_w4g32_4x8_i8mm),
     W4G(GEMM, 128, I8MM, 5, TILES8, gemm_f32_q8g128_w4g128_4x8_i8mm),
     TNI_CLT_EACH_LEV(REFERENCES) TNI_CLT_SCALAR_LEV_ROWS TNI_CLT_EACH_LEV(KERNELS) TNI_CLT_EACH_GRID(GRID_REFERENCES)
-        TNI_CLT_SCALAR_GRID_ROWS TNI_CLT_EACH_GRID(GRID_KERNELS) BYTE_GEMV(16) BYTE_GEMV(32) BYTE_GEMV(64) BYTE_GEMV(128)
-            ANY(MATMUL, matmul_f32_f32_f32_4x16_neon),
+        TNI_CLT_SCALAR_GRID_ROWS TNI_CLT_EACH_GRID(GRID_KERNELS) BYTE_GEMV(16) BYTE_GEMV(32) BYTE_GEMV(64)
+            BYTE_GEMV(128) ANY(MATMUL, matmul_f32_f32_f32_4x16_neon),
     ANY(BYTES, bytes_s32_u8_s8_2x16_neon),
     TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, DOTPROD, 0, 0, tni_arm_, bytes_s32_u8_s8_4x16_dotprod),
     TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, I8MM, 0, 0, tni_arm_, bytes_s32_u8_s8_8x8_i8mm),
