@@ -120,8 +120,8 @@ typedef struct tn_batch_prefixes {
 } tn_batch_prefixes;
 /* TN_E_INVALID: b or out is NULL, or out->h is not one of tn_batch_prefixes. */
 TN_API TN_MUST_CHECK tn_status tn_batch_prefix_counts(const tn_batch *b, tn_batch_prefixes *out, tn_error *err);
-/* Texts of b guess with a smaller model, as in tn_chat_draft; what a text's tn_gen_params.lookup finds is tried first. All
- * texts that decode in one step have 16 positions in it at most, and a draft guesses while one or two do
+/* Texts of b guess with a smaller model, as in tn_chat_draft; what a text's tn_gen_params.lookup finds is tried first.
+ * Guesses make no step of texts that decode longer than 16 positions, and a draft guesses while one or two do
  * (docs/batching.md). Each slot gets caches of the draft. draft NULL or n 0: no more guesses. Not while texts run. Statuses
  * of tn_chat_draft and, for the caches, of tn_chat_create; after a failure there is no draft. */
 TN_API TN_MUST_CHECK tn_status tn_batch_draft(tn_batch *b, tn_lm *draft, uint32_t n, tn_error *err);

@@ -17,7 +17,7 @@
 #include "runtime/llm/prefix.h"
 #include "runtime/session/session.h"
 
-/* A step of texts that decode has so many positions at most, those of guesses included. */
+/* Guesses make no step of texts that decode longer than so many positions. */
 enum { TNI_GUESS_ROWS = 16 };
 
 typedef struct tni_text {
