@@ -446,6 +446,30 @@ static void test_messages(void) {
 }
 
 /* What a user types never becomes a control id, and its text stays what it was. */
+/* A special token is text of a generation where it is named, and with a prompt that has it too. */
+static void test_marks(void) {
+  static const char *const marks[] = {"<|nobody|>", "<|endoftext|>", ""}, *const none[] = {NULL};
+  tn_lm *lm = kit_load_demo();
+  tn_gen_params p = kit_greedy(2);
+  const tn_logit_bias always = {.id = tn_lm_bos(lm), .bias = 1e4f};
+  p.flags |= TN_GEN_IGNORE_EOS;
+  p.bias = &always;
+  p.n_bias = 1;
+  for (uint32_t n = 0; n <= 3; n++) {
+    kit_sink s = {.n = 0};
+    tn_chat *c = kit_talk(lm);
+    CU_ASSERT_EQUAL(tn_lm_marks(lm, n ? marks : NULL, n, NULL), TN_OK);
+    (void)kit_say(c, "And <|endoftext|> God said", &p, &s);
+    CU_ASSERT_EQUAL(s.n, 2);
+    CU_ASSERT_STRING_EQUAL(s.text, n < 2 ? "" : "<|endoftext|><|endoftext|>");
+    tn_chat_destroy(c);
+  }
+  CU_ASSERT_EQUAL(tn_lm_marks(lm, NULL, 1, NULL), TN_E_INVALID);
+  CU_ASSERT_EQUAL(tn_lm_marks(lm, none, 1, NULL), TN_E_INVALID);
+  CU_ASSERT_EQUAL(tn_lm_marks(NULL, marks, 1, NULL), TN_E_INVALID);
+  tn_lm_destroy(lm);
+}
+
 static void test_typed_tokens(void) {
   tn_lm *lm = kit_load_demo();
   char *text = NULL, *back = NULL;
@@ -488,6 +512,7 @@ int main(void) {
   CU_add_test(s, "sampling by seed", test_sampling);
   CU_add_test(s, "messages", test_messages);
   CU_add_test(s, "special tokens that are typed", test_typed_tokens);
+  CU_add_test(s, "special tokens that are text", test_marks);
   CU_add_test(s, "ids only", test_ids_only);
   CU_add_test(s, "three conversations at once", test_threads);
   CU_basic_set_mode(CU_BRM_VERBOSE);
