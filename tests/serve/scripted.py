@@ -8,7 +8,7 @@ from onnx import TensorProto as T
 from onnx import helper as h
 from onnx import numpy_helper as nh
 
-TEMPLATE = "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}{% if opened %}{{ opened }}{% endif %}"
+TEMPLATE = "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content }}{{ m.thinking or '' }}{% endfor %}{% if opened %}{{ opened }}{% endif %}"
 
 
 def byte_letters():

@@ -134,6 +134,15 @@ class Tools(Serving):
                          self.server.ask("/tokenize", {"content": json.dumps(TOOLS)})[1]["count"])
         self.assertEqual(a["choices"][0]["message"]["content"], "✓ ble")
 
+    def test_thoughts_come_back_by_the_name_of_harmony(self):
+        call = {"id": "c", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+        for message, want in (({"content": "x", "reasoning_content": "[words]"}, "✓ bleskiver ☂"),
+                              ({"content": None, "tool_calls": [call], "reasoning_content": "[words]"}, "✓ bleskiver ☂"),
+                              ({"content": "[words]", "tool_calls": [call], "reasoning_content": "[endless]"}, "✓ bleskiver ☂"),
+                              ({"content": "x", "reasoning_content": "[endless]", "thinking": "[words]"}, "✓ bleskiver ☂")):
+            j = self.server.ask("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}, {"role": "assistant", **message}], "temperature": 0})[1]
+            self.assertEqual(j["choices"][0]["message"]["content"], want, message)
+
     def test_openai_client(self):
         openai = self.module("openai")
         client = openai.OpenAI(base_url=self.server.url + "/v1", api_key="none", max_retries=0)
