@@ -280,7 +280,8 @@ def main():
         import quality_table
         if not a.work:
             p.error("table wants --work DIR")
-        a.work, a.command = os.path.abspath(a.work), "bench/quality.py table TENON --work DIR --write"
+        given = [f"--{o} {getattr(a, o)}" for o in ("models", "draws", "only") if getattr(a, o) != p.get_default(o)]
+        a.work, a.command = os.path.abspath(a.work), " ".join(["bench/quality.py table TENON --work DIR", *given, "--write"])
         return quality_table.make(a)
     return perplexity(a) if a.what == "perplexity" else weights(a)
 
