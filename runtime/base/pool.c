@@ -52,7 +52,8 @@ struct tni_pool {
   _Atomic int caller_cpu;
   cpu_set_t cpus; /* that it was made for, or that the process had then */
   bool bound;     /* it was made for them */
-  tn_body body;
+  /* What a fork is, in one line of memory. */
+  _Alignas(64) tn_body body;
   void *arg;
   int64_t n, grain, pieces;
   tni_shares shares;

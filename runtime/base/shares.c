@@ -15,8 +15,9 @@
 #include <string.h>
 
 /* Speeds are learnt from each of the first forks, then from one of so many: an odd number, as the forks of a model's
- * layers come in a fixed order. Forks of fewer pieces a worker say too little. */
-enum { LEARN_EVERY = 7, LEARN_FIRST = 64, LEARN_PIECES = 4, TRY_EVERY = 9 };
+ * layers come in a fixed order, and a rare one: asking takes a microsecond. Forks of fewer pieces a worker say too
+ * little. */
+enum { LEARN_EVERY = 127, LEARN_FIRST = 64, LEARN_PIECES = 4, TRY_EVERY = 3 };
 /* An answer's part of a speed. An answer that is further off counts as this far: one that other programs disturbed is
  * no more than one answer, and it takes many that agree. Workers within EVEN of the fastest count as equal; none counts
  * as slower than LEAST. */

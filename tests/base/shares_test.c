@@ -124,10 +124,10 @@ static void test_recovers(void) {
   tni_share of[MOST];
   tni_shares s;
   tni_shares_init(&s, of, 4);
-  for (int i = 0; i < 600; i++) (void)play_fork(&s, &slow, 16);
+  for (int i = 0; i < 20000; i++) (void)play_fork(&s, &slow, 16);
   CU_ASSERT(of[3].weight < TNI_SHARE_FULL / 8);
   CU_ASSERT_EQUAL(play_fork(&s, &slow, 6).done[3], 0);
-  for (int i = 0; i < 20000; i++) (void)play_fork(&s, &even, 16);
+  for (int i = 0; i < 50000; i++) (void)play_fork(&s, &even, 16);
   CU_ASSERT_FALSE(s.uneven);
   CU_ASSERT_EQUAL(play_fork(&s, &even, 16).done[3], 4);
 }
