@@ -95,7 +95,7 @@ static void count_beginning(tn_batch *b, const tni_text *t) {
 
 void tni_text_token(tn_batch *b, tni_text *t, const float *logits, size_t vocab) {
   tni_long_error_init(&t->why);
-  t->st = tni_gen_rows(t->gen, t->guess, t->n_guess, logits, vocab, &t->why.error);
+  t->st = tni_gen_take_rows(t->gen, t->guess, t->n_guess, logits, vocab, &t->why.error);
   t->last_ns = tni_now_ns();
   if (t->first_ns) return;
   t->first_ns = t->last_ns;

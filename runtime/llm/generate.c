@@ -168,7 +168,7 @@ tn_status tni_gen_guess(tni_gen *g, size_t most, bool draft, int32_t *ids, size_
   return *n || !draft ? TN_OK : tni_draft_guess(c, most, ids, n, err);
 }
 
-tn_status tni_gen_rows(tni_gen *g, const int32_t *guess, size_t n, const float *logits, size_t vocab, tn_error *err) {
+tn_status tni_gen_take_rows(tni_gen *g, const int32_t *guess, size_t n, const float *logits, size_t vocab, tn_error *err) {
   const tn_chat *c = g->c;
   size_t came = 0;
   tn_status st = TN_OK;
@@ -204,7 +204,7 @@ static tn_status try_guesses(gen *g, const int32_t *guess, size_t n) {
   tn_status st = tni_chat_append(c, guess, n, g->err);
   if (st == TN_OK) st = tni_chat_step(c, false, &logits, &rows, &vocab, g->err);
   c->n = base;
-  if (st == TN_OK) st = tni_gen_rows(g, guess, n, logits, vocab, g->err);
+  if (st == TN_OK) st = tni_gen_take_rows(g, guess, n, logits, vocab, g->err);
   if (st != TN_OK || c->fed <= c->n - 1) return st;
   c->fed = c->n - 1;
   if (tn_session_truncate(c->session, (int64_t)c->fed, NULL) == TN_OK) return TN_OK;

@@ -139,7 +139,7 @@ TN_MUST_CHECK tn_status tni_gen_guess(tni_gen *g, size_t most, bool draft, int32
 /* The next tokens, from n + 1 rows of logits: that of the last token, and those after each of n guesses. A row's token is
  * drawn as if no guess were there, so a text is what it is without them, sampled ones too; rows after the first guess
  * that did not come mean nothing. */
-TN_MUST_CHECK tn_status tni_gen_rows(tni_gen *g, const int32_t *guess, size_t n, const float *logits, size_t vocab,
+TN_MUST_CHECK tn_status tni_gen_take_rows(tni_gen *g, const int32_t *guess, size_t n, const float *logits, size_t vocab,
                                      tn_error *err);
 /* Guesses so far, and those that came. */
 void tni_gen_guesses(const tni_gen *g, uint64_t *tried, uint64_t *came);
