@@ -28,7 +28,8 @@ static const char *find_to(const char *text, size_t n) {
 }
 
 void srv_harmony_head(const char *text, size_t n, srv_head *out) {
-  const char *at = text && n ? memmem(text, n, channel, sizeof channel - 1) : NULL, *who = text ? find_to(text, n) : NULL;
+  const char *at = text && n ? memmem(text, n, channel, sizeof channel - 1) : NULL,
+             *who = text ? find_to(text, n) : NULL;
   *out = (srv_head){.channel = SRV_CHANNEL_FINAL};
   if (at) {
     at += sizeof channel - 1;
