@@ -99,10 +99,11 @@ bool tni_gen_add_fused(gen_work *w, const tni_gen_step *s, bool chain) {
   const int64_t n_extras = extra != TN_NONE, first_op = n_parts + n_extras;
   if (n_extras) in[1 + n_w] = extra;
   if (chain) {
+    static const float alphas[] = {1, 0.5f, 1.702f, 2};
     static const int64_t twos[] = {TN_OP_DIV, TN_OP_MUL, TN_OP_ADD, TN_OP_SUB};
     const int64_t one = ones[s->word[5] % 6], two = s->word[5] & 8 ? TN_OP_MUL : TN_OP_ADD;
     memcpy(&ops[0], ((int64_t[3]){one, 0, -1}), sizeof ops / 4);
-    floats[0] = 1;
+    floats[0] = one == TN_OP_SWISH ? alphas[s->word[1] / 8 % 4] : one == TN_OP_GELU ? (float)(s->word[1] / 8 % 2) : 0;
     n_ops = 1;
     if (n_w > 1) memcpy(&ops[3], ((int64_t[3]){two, first_op, 1}), sizeof ops / 4), n_ops = 2;
     if (n_w > 2) memcpy(&ops[6], ((int64_t[3]){TN_OP_SUB, first_op + 1, 2}), sizeof ops / 4), n_ops = 3;
