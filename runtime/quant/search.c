@@ -13,10 +13,9 @@ enum { STARTS = 10 };
 typedef float v4 __attribute__((vector_size(16)));
 typedef int32_t v4i __attribute__((vector_size(16)));
 
-static v4 lesser(v4 a, v4 b) {
-  const v4i less = a < b;
-  return (v4)((less & (v4i)a) | (~less & (v4i)b));
-}
+static v4 chosen(v4i which, v4 a, v4 b) { return (v4)((which & (v4i)a) | (~which & (v4i)b)); }
+
+static v4 lesser(v4 a, v4 b) { return chosen(a < b, a, b); }
 
 uint32_t tni_quant_least(const float *cost, uint32_t n) {
   v4 low[2] = {{INFINITY, INFINITY, INFINITY, INFINITY}, {INFINITY, INFINITY, INFINITY, INFINITY}}, c[2];
@@ -55,25 +54,86 @@ static void tally_affine(const tni_quant_grid *g, const tni_quant_fit *f, const 
   *t = (tally){(double)err, (double)num, (double)den, (double)sum, (double)weight};
 }
 
+/* One weight a code: level by level over eight weights. Of equal costs the first code's level stays. */
+static void tally_single(const tni_quant_grid *g, const tni_quant_fit *f, const float *w, const float *wt, int64_t n,
+                         tally *t) {
+  *t = (tally){0};
+  for (int64_t k = 0; k < n; k += 8) {
+    const int64_t m = n - k < 8 ? n - k : 8;
+    const v4 none = {INFINITY, INFINITY, INFINITY, INFINITY};
+    v4 x[2] = {{0}}, weight[2] = {{0}}, cost[2] = {none, none}, level[2] = {{0}};
+    memcpy(x, w + k, (size_t)m * sizeof *w);
+    memcpy(weight, wt + k, (size_t)m * sizeof *wt);
+    for (uint32_t c = 0; c < g->grid.n_codes; c++) {
+      const float l = g->levels[c], v = f->scale * l;
+      const v4 ls = {l, l, l, l}, vs = {v, v, v, v};
+      for (int i = 0; i < 2; i++) {
+        const v4 d = x[i] - vs, e = weight[i] * d * d;
+        const v4i less = e < cost[i];
+        level[i] = chosen(less, ls, level[i]);
+        cost[i] = chosen(less, e, cost[i]);
+      }
+    }
+    for (int64_t i = 0; i < m; i++) {
+      const float l = level[i / 4][i % 4], at = weight[i / 4][i % 4];
+      t->err += (double)cost[i / 4][i % 4];
+      t->num += (double)(at * x[i / 4][i % 4] * l);
+      t->den += (double)(at * l * l);
+    }
+  }
+}
+
+/* The first code of least cost for m weights that share one, four codes at a time. */
+static uint32_t nearest(const tni_quant_grid *g, float scale, const float *w, const float *wt, uint32_t m,
+                        float *least) {
+  const uint32_t n = g->grid.n_codes;
+  v4 low = {INFINITY, INFINITY, INFINITY, INFINITY};
+  v4i at = {0, 1, 2, 3}, now = at;
+  for (uint32_t c = 0; c + 4 <= n; c += 4, now += 4) {
+    v4 cost = {0}, l;
+    for (uint32_t j = 0; j < m; j++) {
+      memcpy(&l, g->levels + j * n + c, sizeof l);
+      const v4 d = w[j] - scale * l;
+      cost += wt[j] * d * d;
+    }
+    const v4i less = cost < low;
+    low = chosen(less, cost, low);
+    at = (less & now) | (~less & at);
+  }
+  uint32_t best = 0;
+  *least = INFINITY;
+  for (int i = 0; i < 4; i++) {
+    if (!(low[i] < *least || (low[i] == *least && (uint32_t)at[i] < best))) continue;
+    *least = low[i];
+    best = (uint32_t)at[i];
+  }
+  for (uint32_t c = n & ~3u; c < n; c++) {
+    float cost = 0;
+    for (uint32_t j = 0; j < m; j++) {
+      const float d = w[j] - scale * g->levels[j * n + c];
+      cost += wt[j] * d * d;
+    }
+    if (!(cost < *least)) continue;
+    *least = cost;
+    best = c;
+  }
+  return best;
+}
+
 static void tally_levels(const tni_quant_grid *g, const tni_quant_fit *f, const float *w, const float *wt, int64_t n,
                          tally *t) {
-  const uint32_t n_codes = g->grid.n_codes;
+  if (g->vec == 1) {
+    tally_single(g, f, w, wt, n, t);
+    return;
+  }
   *t = (tally){0};
   for (int64_t k = 0; k < n; k += g->vec) {
     const uint32_t m = n - k < g->vec ? (uint32_t)(n - k) : g->vec;
-    float cost[TNI_QUANT_CODES];
-    memset(cost, 0, n_codes * sizeof *cost);
+    float cost;
+    const uint32_t best = nearest(g, f->scale, w + k, wt + k, m, &cost);
+    t->err += (double)cost;
     for (uint32_t j = 0; j < m; j++) {
-      const float *l = g->levels + j * n_codes, x = w[k + j], weight = wt[k + j];
-      for (uint32_t c = 0; c < n_codes; c++) {
-        const float d = x - f->scale * l[c];
-        cost[c] += weight * d * d;
-      }
-    }
-    const uint32_t best = tni_quant_least(cost, n_codes);
-    t->err += (double)cost[best];
-    for (uint32_t j = 0; j < m; j++) {
-      const float l = g->levels[j * n_codes + best];
+      const float l = g->levels[j * g->grid.n_codes + best];
       t->num += (double)(wt[k + j] * w[k + j] * l);
       t->den += (double)(wt[k + j] * l * l);
     }
