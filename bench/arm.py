@@ -3,21 +3,32 @@
 """Cycles of cpu-neon-lut's kernels, counted by llvm-mca on the machine code that compilers make of them. No Arm machine
 is needed, and none is measured: all data is taken to be in L1.
 
-  bench/arm.py BUILD [--compiler NAME='clang-14 --target=aarch64-linux-gnu' ...] [--llvm DIR] [--peer NAME=OBJ:SYMBOL[:PLANES] ...]
-               [--only TEXT] [--cpus LIST] [--check [PERCENT]]
+  bench/arm.py BUILD [--compiler NAME='clang-14 --target=aarch64-linux-gnu' ...] [--llvm DIR]
+               [--peers FILE [--objects DIR]] [--only REGEX] [--cpus LIST] [--check [PERCENT]]
 
 BUILD is a build for aarch64 (scripts/aarch64.sh); its objects are the first column. Each --compiler compiles the same
 files with the flags of BUILD into a folder of its own. --llvm: where llvm-mca and llvm-objdump of LLVM 17 or later lie;
 the models of Neoverse V2 and N2 are not in LLVM 14 (Debian: packages llvm-19, clang-19). --check: exit 1 where a loop is
-not found, or where a row with a goal is more than PERCENT (30) from it on N2 or V2. Column "seen" says what the counted
-form would not have: registers on the stack or copied in the hot loop.
+not found, or where a row is more than PERCENT (30) from its goal, or slower than a peer by as much, on N2 or V2. Column
+"seen" says what the counted form would not have: registers on the stack or copied in the hot loop.
 
 How a kernel is counted: its function is disassembled, backward branches give the loops. The innermost loop with
 multiplications or lookups is repeated until it has done one group of weights, what is around it in the group's loop is
 added, and the whole is given to llvm-mca as straight code. So the end of a group counts, calls and superblocks do not.
 Products of an instruction: SDOT 16, SMMLA 32, SMLAL 4 or 8, TBL of a bit-serial format 64 / planes. Loops that unpack
 have no products: 16 weights for each register stored. GEMV: cycles per 64 weights; GEMM: products per cycle; unpacking:
-cycles per 64 weights. Python's standard library only.
+cycles per 64 weights. Cells of CPUs that lack an instruction of the loop are empty.
+
+--peers: kernels of other projects in objects that lie on this machine, counted by the same code, printed under our row and
+compared with it. A line of FILE is one kernel, its words between tabs; # begins a comment:
+
+  OUR ROW    PEER AND KERNEL    COMPILER    OBJECT    SYMBOL    PRODUCTS    PLANES
+
+OUR ROW: or several, between semicolons. OBJECT: relative to DIR, or to FILE's folder. SYMBOL: a function's name, or a part
+that only one has. PRODUCTS: of one pass of the innermost loop or, if that makes a part of a group only, of the loop around
+(block length times rows of the tile), by the peer's source; "A,B": B of the loop around the one with A. The instructions
+must give the same number, else the row is an error. All innermost loops of a group count as often as each other. PLANES:
+0 for products, else how many lookups make four weights; left out: 0. Python's standard library only.
 """
 import argparse
 import json
@@ -28,7 +39,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
+NO_I8MM = ("a55", "n1")
 CPUS = {"a55": ("cortex-a55", 2), "a510": ("cortex-a510", 3), "n1": ("neoverse-n1", 4), "v1": ("neoverse-v1", 8),
         "n2": ("neoverse-n2", 5), "v2": ("neoverse-v2", 8)}
 GROUP = 128 * 16  # weights of a group of a row block
@@ -109,13 +122,24 @@ def check_models(mca):
 
 
 def functions(objdump, obj):
-    """symbol -> [(address, mnemonic, operands, target or None)]"""
-    text = subprocess.run([objdump, "-d", "--no-show-raw-insn", obj], capture_output=True, text=True, check=True).stdout
-    out, now = {}, None
+    """symbol -> [(address, mnemonic, operands, target or None)]. Labels inside of a function, which assembly has, are not symbols."""
+    symbols = subprocess.run([objdump, "-t", obj], capture_output=True, text=True, check=True).stdout
+    known = {line.split()[-1] for line in symbols.splitlines() if re.match(r"^\S+ .{5} F ", line)}
+    text = subprocess.run([objdump, "-dr", "--no-show-raw-insn", obj], capture_output=True, text=True, check=True).stdout
+    out, now, equal = {}, None, {}
     for line in text.splitlines():
+        r = re.match(r"^\s*([0-9a-f]+):\s+R_AARCH64_(\w+)\s*(\S*)$", line)
+        if r:
+            if r.group(2) == "JUMP26" and len(now) == 1:
+                equal[symbol] = r.group(3)
+            continue
+        if line.startswith("Disassembly of section"):
+            now = None
         m = re.match(r"^[0-9a-f]+ <(.+)>:$", line)
         if m:
-            now = out.setdefault(m.group(1).split(".")[0], [])
+            if now is None or m.group(1) in known:
+                symbol = m.group(1).split(".")[0]
+                now = out.setdefault(symbol, [])
             continue
         m = re.match(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*)$", line)
         if not m or now is None:
@@ -123,13 +147,15 @@ def functions(objdump, obj):
         name, ops = m.group(2), m.group(3).split("//")[0].strip()
         target = None
         if BRANCH.match(name) or name in ("bl", "adrp", "adr"):
-            t = re.search(r"0x([0-9a-f]+)", ops)
+            t = re.search(r"0x([0-9a-f]+)\s*(<|$)", ops)
             target = int(t.group(1), 16) if t and BRANCH.match(name) else None
             ops = re.sub(r"0x[0-9a-f]+\s*<.*>$", "0x1000" if name == "adrp" else "16", ops)
         now.append((int(m.group(1), 16), name, re.sub(r"\s*<[^>]*>", "", ops), target))
     begins = {code[0][0]: code for code in out.values() if code}
     for symbol, code in out.items():  # a function that is only a jump to an equal one
-        if len(code) and code[0][1] == "b" and code[0][3] in begins:
+        if symbol in equal:
+            out[symbol] = out.get(equal[symbol], code)
+        elif len(code) and code[0][1] == "b" and code[0][3] in begins:
             out[symbol] = begins[code[0][3]]
     return out
 
@@ -158,8 +184,9 @@ def loops_of(code):
     return sorted(found, key=lambda r: r[1] - r[0])
 
 
-def trace_of(code, group, planes, stores=False):
-    """Straight code of one group, and its weights."""
+def trace_of(code, groups, planes, stores=False, peer=False):
+    """Straight code of one group, its weights, and the hot loop. groups: weights of a pass of the loop around the innermost, then of the
+    loop around that. Of ours the other loops in there are ends of rows; of a peer all do a part of the group."""
     loops = loops_of(code)
     dots = any(p.match(i[1]) for i in code for p, _ in PRODUCTS)
     work = [weights_of(i, planes, stores, dots) for i in code]
@@ -169,21 +196,39 @@ def trace_of(code, group, planes, stores=False):
         raise Odd("no loop")
     hot = max(inner, key=lambda l: sum(work[l[0]:l[1] + 1]))
     body, n = list(code[hot[0]:hot[1] + 1]), sum(work[hot[0]:hot[1] + 1])
-    if stores or round(n) >= group:
+    if stores:
         return body, n, body
+    if round(n) >= groups[0]:
+        if peer and abs(n / groups[0] - round(n / groups[0])) > 1e-3:
+            raise Odd(f"{n:g} products, not {groups[0]:g}")
+        groups, trace, now = [n] + groups[1:], body, hot
+    else:
+        trace, now = nest(code, work, loops, [l for l in inner if peer or l == hot], inner, hot, groups[0])
+    for less, more in zip(groups, groups[1:]):
+        trace, now = nest(code, work, loops, [now], [now], now, more, {now: (trace, less)})
+    return trace, groups[-1], body
+
+
+def nest(code, work, loops, used, inner, hot, group, known=None):
+    """Straight code of a pass of the loop around hot, where the loops of used make group, and that loop."""
     around = [l for l in loops if l != hot and l[0] <= hot[0] and hot[1] <= l[1]]
     if not around:
         raise Odd("no loop around the products")
     p = around[0]
-    within = [l for l in inner if l != hot and p[0] <= l[0] and l[1] <= p[1]]
-    skip = lambda i: any(l[0] <= i <= l[1] for l in within)
-    before = [code[i] for i in range(p[0], hot[0]) if not skip(i)]
-    after = [code[i] for i in range(hot[1] + 1, p[1] + 1) if not skip(i)]
-    direct = sum(weights_of(i, planes, stores, dots) for i in before + after)
+    within = {l: (code[l[0]:l[1] + 1], sum(work[l[0]:l[1] + 1])) for l in inner if p[0] <= l[0] and l[1] <= p[1]}
+    within.update(known or {})
+    straight = [i for i in range(p[0], p[1] + 1) if not any(l[0] <= i <= l[1] for l in within)]
+    direct, n = sum(work[i] for i in straight), sum(within[l][1] for l in used if l in within)
     times = (group - direct) / n
     if times < 1 or abs(times - round(times)) > 1e-6:
-        raise Odd(f"{n:g} + {direct:g} products do not make a group of {group}")
-    return before + body * round(times) + after, group, body
+        raise Odd(f"{n:g} + {direct:g} products do not make a group of {group:g}")
+    trace, begins = [], {l[0]: l for l in used if l in within}
+    for i in range(p[0], p[1] + 1):
+        if i in begins:
+            trace += within[begins[i]][0] * round(times)
+        elif i in straight:
+            trace.append(code[i])
+    return trace, p
 
 
 def oddities(body):
@@ -224,24 +269,54 @@ def objects(build, compiler, folder):
 
 class Table:
     def __init__(self, a, mca, objdump):
-        self.a, self.mca, self.objdump, self.bad = a, mca, objdump, []
+        self.a, self.mca, self.objdump, self.bad, self.rows = a, mca, objdump, [], []
 
-    def line(self, who, label, code, group, planes, goal, per_cycle, stores=False):
+    def line(self, who, label, code, groups, planes, goal, per_cycle, stores=False, beside=None):
+        """beside: our row, if this is a peer's."""
         try:
             if code is None:
                 raise Odd("not there")
-            trace, n, body = trace_of(code, group, planes, stores)
-            cells = []
+            trace, n, body = trace_of(code, groups, planes, stores, beside is not None)
+            needs_i8mm = any(re.match(r"(us|su)dot|\w*mmla$", i[1]) for i in trace)
+            cpus = [c for c in self.a.cpus if not (needs_i8mm and c in NO_I8MM)]
+            with ThreadPoolExecutor(max(1, len(cpus))) as pool:
+                counts = dict(zip(cpus, pool.map(lambda cpu: cycles(self.mca, trace, cpu), cpus)))
+            cells, found = [], {}
             for cpu in self.a.cpus:
-                c = cycles(self.mca, trace, cpu)
-                cells.append(f"{n / c:.1f}" if per_cycle else f"{c * 64 / n:.2f}")
-                self.compare(f"{who}: {label}", cpu, n / c if per_cycle else c * 64 / n, goal, per_cycle)
+                if cpu not in counts:
+                    cells.append("–")
+                    continue
+                c = counts[cpu]
+                found[cpu] = n / c if per_cycle else c * 64 / n
+                cells.append(f"{found[cpu]:.1f}" if per_cycle else f"{found[cpu]:.2f}")
+                self.compare(f"{who}: {label}", cpu, found[cpu], goal, per_cycle)
+            self.rows.append((beside or label, beside and label, who, found, per_cycle))
             cells += [f"{len(trace) * 64 / n:.1f}", oddities(body)]
         except Odd as e:
             cells = ["–"] * (len(self.a.cpus) + 1) + [str(e)]
             self.bad.append(f"{who}: {label}: {e}")
         goals = "/".join(f"{g:g}" for g in goal) if goal else ""
-        print("| " + " | ".join([label, who, goals] + cells) + " |", flush=True)
+        print("| " + " | ".join([f"*{label}*" if beside else label, who, goals] + cells) + " |", flush=True)
+
+    def beside_peers(self):
+        """How many times as fast as the best peer of each CPU our rows are."""
+        print("\nTimes as fast as the best peer on each CPU (over 1: ours is faster)\n")
+        print("| | compiler | " + " | ".join(c.upper() for c in self.a.cpus) + " | best peers |")
+        print("|---" * (3 + len(self.a.cpus)) + "|")
+        for ours, peer, who, found, per_cycle in self.rows:
+            if peer or not any(r[0] == ours and r[1] for r in self.rows):
+                continue
+            cells, names = [], []
+            for cpu in self.a.cpus:
+                theirs = [(r[3][cpu], r[1]) for r in self.rows if r[0] == ours and r[1] and cpu in r[3]]
+                if not theirs or cpu not in found:
+                    cells.append("–")
+                    continue
+                best, name = max(theirs) if per_cycle else min(theirs)
+                cells.append(f"{found[cpu] / best if per_cycle else best / found[cpu]:.2f}")
+                names += [name] * (name not in names)
+                self.compare(f"{who}: {ours} beside {name}", cpu, found[cpu], (best, best), per_cycle)
+            print("| " + " | ".join([ours, who] + cells + ["; ".join(names)]) + " |")
 
     def compare(self, what, cpu, is_now, goal, per_cycle):
         """goal: on N2 and V2."""
@@ -250,7 +325,7 @@ class Table:
         want = goal[cpu == "v2"]
         over = (want / is_now if per_cycle else is_now / want) - 1
         if over > self.a.check / 100:
-            self.bad.append(f"{what}: {is_now:.2f} on {cpu.upper()}, {100 * over:.0f} % from its goal of {want:g}")
+            self.bad.append(f"{what}: {is_now:.2f} on {cpu.upper()}, {100 * over:.0f} % from {want:.4g}")
 
     def head(self, title):
         print(f"\n{title}\n\n| | compiler | goal, N2/V2 | " + " | ".join(c.upper() for c in self.a.cpus) + " | instr. per 64 | seen |")
@@ -262,8 +337,9 @@ def parse():
     p.add_argument("build")
     p.add_argument("--compiler", action="append", default=[], metavar="NAME=COMMAND")
     p.add_argument("--llvm")
-    p.add_argument("--peer", action="append", default=[], metavar="NAME=OBJ:SYMBOL[:PLANES]")
-    p.add_argument("--only", default="")
+    p.add_argument("--peers", metavar="FILE")
+    p.add_argument("--objects", metavar="DIR")
+    p.add_argument("--only", default="", metavar="REGEX")
     p.add_argument("--cpus", default=",".join(CPUS))
     p.add_argument("--check", type=float, nargs="?", const=30, metavar="PERCENT")
     a = p.parse_args()
@@ -271,10 +347,39 @@ def parse():
     for c in a.cpus:
         if c not in CPUS:
             p.error(f"--cpus {c}: one of {', '.join(CPUS)}")
-    for text in a.compiler + a.peer:
+    for text in a.compiler:
         if "=" not in text:
             p.error(f"{text}: NAME= is missing")
     return a
+
+
+def read_peers(path, folder, objdump):
+    """our row -> [(peer, compiler, code or None, groups, planes)]"""
+    out, objs = {}, {}
+    with open(path) as f:
+        lines = [line.rstrip("\n") for line in f]
+    for i, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        words = [w.strip() for w in line.split("\t") if w.strip()]
+        if not 6 <= len(words) <= 7:
+            sys.exit(f"bench/arm.py: {path}:{i}: six or seven words between tabs are expected")
+        ours, peer, compiler, obj, symbol, products = words[:6]
+        obj = os.path.join(folder or os.path.dirname(path), obj)
+        if obj not in objs:
+            if not os.path.exists(obj):
+                sys.exit(f"bench/arm.py: {path}:{i}: no file {obj}")
+            objs[obj] = functions(objdump, obj)
+        names = [s for s in objs[obj] if s == symbol] or [s for s in objs[obj] if symbol in s]
+        if len(names) > 1:
+            sys.exit(f"bench/arm.py: {path}:{i}: {symbol} may be " + " or ".join(names))
+        code = objs[obj][names[0]] if names else None
+        for row in ours.split(";"):
+            if row.strip() not in [k[0] for k in KERNELS + TILES]:
+                sys.exit(f"bench/arm.py: {path}:{i}: {row.strip()} is none of our rows")
+            groups = [float(p) for p in products.split(",")]
+            out.setdefault(row.strip(), []).append((peer, compiler, code, groups, int((words + ["0"])[6])))
+    return out
 
 
 def main():
@@ -284,6 +389,7 @@ def main():
     version = subprocess.run([mca, "--version"], capture_output=True, text=True).stdout.split("version")[1].split()[0]
     print(f"Counted by llvm-mca {version} on the machine code, not measured: no Arm machine was at hand. Data in L1.")
     table = Table(a, mca, objdump)
+    peers = read_peers(a.peers, a.objects, objdump) if a.peers else {}
     with tempfile.TemporaryDirectory() as folder:
         code = {}
         for name, command in [("build", None)] + [c.split("=", 1) for c in a.compiler]:
@@ -296,23 +402,18 @@ def main():
                                                ("GEMM, products per cycle, weights unpacked (higher is better)", TILES, True, False),
                                                ("Unpacking, cycles per 64 weights, once for all rows of x", FILLS, False, True),
                                                ("Attention on the host, products per cycle", HOST, True, False)):
-            table.head(title)
+            rows = [r for r in rows if re.search(a.only, r[0]) or re.search(a.only, r[1])]
+            if rows:
+                table.head(title)
             for label, symbol, group, planes, goal in rows:
-                if a.only not in label and a.only not in symbol:
-                    continue
                 for name in code:
-                    table.line(name, label, code[name].get(symbol), group, planes, goal, per_cycle, stores)
-        ours = list(table.bad)
-        if a.peer:
-            table.head("Peers, cycles per 64 products and, times 64 over it, products per cycle: the innermost loop alone")
-        for text in a.peer:
-            name, where = text.split("=", 1)
-            obj, symbol, planes = (where.split(":") + ["0"])[:3]
-            found = functions(objdump, obj)
-            pick = next((s for s in found if s == symbol), None) or next((s for s in found if symbol in s), None)
-            table.line("peer", name, found.get(pick), 1, int(planes), None, False)
-    if a.check is not None and ours:
-        sys.exit("bench/arm.py: not found, or far from a goal:\n  " + "\n  ".join(ours))
+                    table.line(name, label, code[name].get(symbol), [group], planes, goal, per_cycle, stores)
+                for peer, compiler, ins, groups, lookups in peers.get(label, []):
+                    table.line(compiler, peer, ins, groups, lookups, None, per_cycle, beside=label)
+        if peers:
+            table.beside_peers()
+    if a.check is not None and table.bad:
+        sys.exit("bench/arm.py: not found, or far from a goal or a peer:\n  " + "\n  ".join(table.bad))
 
 
 if __name__ == "__main__":
