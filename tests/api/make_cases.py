@@ -95,7 +95,7 @@ ALLOWED = {
     ("tn_chat_score", "vocab", "NULL"): "not wanted",
     ("tn_lm_apply", "text", "NULL"): "not wanted", ("tn_lm_apply", "n_text", "NULL"): "not wanted",
     ("tn_lm_apply", "ids", "NULL"): "not wanted", ("tn_lm_apply", "n_ids", "NULL"): "not wanted",
-    ("tn_lm_apply", "m.now", "-5"): "before 1970", ("tn_batch_create", "o", "NULL"): "all defaults",
+    ("tn_batch_guess_counts", "slot", "far"): "TN_BATCH_ALL", ("tn_lm_apply", "m.now", "-5"): "before 1970", ("tn_batch_create", "o", "NULL"): "all defaults",
     ("tn_batch_start", "p", "NULL"): "defaults", ("tn_batch_result", "cached", "NULL"): "not wanted",
     ("tn_sampler_create", "p", "NULL"): "defaults", ("tn_sampler_create", "p.stop", "NULL with a count"): "samplers know no stops",
 }
