@@ -85,7 +85,7 @@ def ggml_quantize(w, kind):
 
 
 def words(s, gguf, w):
-    """A vocabulary of placeholders, for programs that turn ids into text: 3 control ids, bytes, and words."""
+    """A made-up vocabulary, for programs that turn ids into text: 3 control ids, bytes, and words."""
     w.add_tokenizer_model("llama")
     names = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)] + [f"\u2581w{i}" for i in range(259, s.vocab)]
     kinds = [gguf.TokenType.UNKNOWN] + 2 * [gguf.TokenType.CONTROL] + 256 * [gguf.TokenType.BYTE] + (s.vocab - 259) * [gguf.TokenType.NORMAL]
@@ -389,7 +389,7 @@ def main():
     p.add_argument("--type", default="Q4_0", choices=["Q4_0", "Q4_K", "Q3_K", "Q2_K", "TQ2_0", "IQ4_NL", "Q8_0"],
                    help="of llama.cpp's matrices (default Q4_0)")
     p.add_argument("--group", type=int, default=128, choices=[32, 128], help="of OpenVINO's weights (default 128)")
-    p.add_argument("--words", action="store_true", help="llama.cpp: with placeholders for tokens, as its server needs them")
+    p.add_argument("--words", action="store_true", help="llama.cpp: with a made-up vocabulary, which its server needs")
     a = p.parse_args()
     make, package = peers[a.peer]
     if a.words and a.peer != "llama.cpp":
