@@ -62,6 +62,7 @@ KERNELS = [
     ("lev4s SDOT", GEMV + "q8g16_lev4s_1x16_dotprod", 16 * 16, 0, None),
     ("lev3 SDOT", GEMV + "q8g32_lev3_1x16_dotprod", 32 * 16, 0, None),
     ("lev2 SDOT", GEMV + "q8g32_lev2_1x16_dotprod", 32 * 16, 0, None),
+    ("lev1 SDOT", GEMV + "q8g32_lev1_1x16_dotprod", 32 * 16, 0, None),
     ("W4 tables", GEMV + "lut4p_1x16_neon", GROUP, 4, None),
     ("W3 tables", GEMV + "lut3p_1x16_neon", GROUP, 3, (5.50, 2.72)),
     ("W2 tables", GEMV + "lut2p_1x16_neon", GROUP, 2, (3.46, 1.85)),
@@ -81,7 +82,7 @@ TILES = [
 ]
 STEP = 16 * 16  # weights that the loops around unpacking advance by are read off their stores
 FILLS = [(isa + " " + f, f"fill_{f}_{isa}", STEP, 0, None) for isa in ("i8mm", "dotprod")
-         for f in ("w3g", "w1g", "tern20", "pal16", "lev4", "lev3", "lev2", "lut4p", "lut3p", "lut2p", "lut1p")]
+         for f in ("w3g", "w1g", "tern20", "pal16", "lev4", "lev3", "lev2", "lev1", "lut4p", "lut3p", "lut2p", "lut1p")]
 
 FLOATS = -1  # for planes: products of floats, counted one by one
 HOT = "tni_hot_"
@@ -92,6 +93,12 @@ HOST = [
     ("bf16 scores, 8 rows: FMLA", HOT + "neon_dots8_b16", 1, FLOATS, None),
     ("bf16 values, few rows: FMLA", HOT + "neon_values8_b16", 1, FLOATS, None),
     ("bf16 tile: FMLA", HOT + "neon_gemm_b16", 1, FLOATS, None),
+    ("int8 scores, 8 rows: SMMLA", "tni_kept_i8mm_scores", 1, FLOATS, (51.2, 113)),
+    ("int8 values, 8 rows: SMMLA", "tni_kept_i8mm_values", 1, FLOATS, (51.2, 113)),
+    ("int8 scores, 8 rows: SDOT", "tni_kept_dotprod_scores", 1, FLOATS, (27.9, 59)),
+    ("int8 values, 8 rows: SDOT", "tni_kept_dotprod_values", 1, FLOATS, (27.9, 59)),
+    ("fp16 scores, 8 rows: FMLA of halves", "tni_kept_fp16fml_scores", 1, FLOATS, (15.5, 31.5)),
+    ("fp16 values, 8 rows: FMLA of halves", "tni_kept_fp16fml_values", 1, FLOATS, (15.5, 31.5)),
     ("f32 scores, 8 rows: FMLA", HOT + "neon_dots8", 1, FLOATS, None),
     ("f32 values, few rows: FMLA", HOT + "neon_values8", 1, FLOATS, None),
     ("f32 tile, 6 rows: FMLA", "hot_tile", 1, FLOATS, None),
@@ -166,7 +173,8 @@ def weights_of(ins, planes, stores, dots):
     if stores:
         return 16 * len(re.findall(r"\bq\d+", ops)) if name in ("str", "stp", "stur") and "sp" not in ops else 0
     if planes == FLOATS:
-        return 16 if name == "bfmmla" else 4 if name == "fmla" and ".4s" in ops else 0
+        whole = next((n for pattern, n in PRODUCTS if pattern.match(name) and "bf" not in name), 0)
+        return whole or (16 if name == "bfmmla" else 0 if name != "fmla" else 4 if ".4s" in ops else 8 if ".8h" in ops else 0)
     if planes:
         return 64 / planes if name == "tbl" else 0
     for pattern, n in PRODUCTS:
@@ -242,7 +250,7 @@ def cycles(mca, trace, cpu):
     name, width = CPUS[cpu]
     text = "".join(f"{i[1]} {i[2]}\n" for i in trace if i[1] != "ret")
     times = max(10, 20000 // len(trace))
-    cmd = [mca, "-march=aarch64", f"-mcpu={name}", "-mattr=+dotprod,+i8mm,+bf16,+fp16fml", f"-dispatch={width}", f"-iterations={times}",
+    cmd = [mca, "-march=aarch64", f"-mcpu={name}", "-mattr=+dotprod,+i8mm,+bf16,+fp16fml,+fullfp16", f"-dispatch={width}", f"-iterations={times}",
            "-instruction-info=0", "-resource-pressure=0"]
     r = subprocess.run(cmd, input=text, capture_output=True, text=True)
     m = re.search(r"Total Cycles:\s+(\d+)", r.stdout)
@@ -254,7 +262,7 @@ def cycles(mca, trace, cpu):
 def objects(build, compiler, folder):
     """Object files of the kernels: BUILD's own, or compiled anew by compiler."""
     with open(os.path.join(build, "compile_commands.json")) as f:
-        entries = [e for e in json.load(f) if re.search(r"libtenon-(arm|hot-(neon|bf16)).*\.p/", e["output"])]
+        entries = [e for e in json.load(f) if re.search(r"libtenon-(arm|hot-(neon|bf16|dotprod|i8mm|fp16fml)).*\.p/", e["output"])]
     if not compiler:
         return [os.path.join(build, e["output"]) for e in entries]
     out = []

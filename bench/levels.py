@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""levels.py [MODEL]: trains the tables of plugins/common/formats/lev_tables.h on a folder's weights and prints them.
+"""levels.py [MODEL [FORMAT...]]: trains the tables of plugins/common/formats/lev_tables.h on a folder's weights and prints them.
 
 Weights of every product are cut into blocks along K, each divided by its root mean square; k-means over 250 blocks of each
 matrix finds the entries, an index of which is a weight's own bits and, of windows, its neighbour's. Needs numpy and onnx."""
@@ -36,15 +36,35 @@ def window(bits, window_bits, vec):
     return np.stack([own[j] | own[(j + 1) % vec] >> (bits - more) << bits for j in range(vec)], 1)
 
 
-def train(x, index, entries, bits, turns=40):
-    """Entries that leave least squared error of x [n, vec], and that error over the sum of squares. The bits that a
-    neighbour reads begin as the lowest of a weight's place among its levels: one step up or down turns them."""
+def shared(vec):
+    """As `window`, of codes of two bits that a quad shares and a bit for each weight."""
+    codes = np.arange(2 ** (2 + vec))
+    own = [codes >> (2 + j) & 1 for j in range(vec)]
+    return np.stack([codes & 3 | own[j] << 2 | own[(j + 1) % vec] << 3 for j in range(vec)], 1)
+
+
+def of_starts(x, index, entries, starts):
+    """The best of tables that begin as quantiles in a random order: what quads share has no order of its own."""
+    middle = np.quantile(x, (np.arange(entries) + 0.5) / entries)
+    return min((train(x, index, entries, 0, start=np.random.default_rng(i).permutation(middle)) for i in range(starts)), key=lambda t: t[1])
+
+
+def begin(x, entries, bits):
+    """Entries to train from. The bits that a neighbour reads begin as the lowest of a weight's place among its levels: one step up
+    or down turns them."""
     order = np.sort(x.reshape(-1))
     start = order[((np.arange(entries) + 0.5) / entries * len(order)).astype(int)]
     own, others = 2**bits, entries // 2**bits
     code, more = np.arange(own), others.bit_length() - 1
     place = (code % (own // others) if own > others else 0) << more | code >> (own.bit_length() - 1 - more)
-    table = start.reshape(own, others)[place].T.reshape(-1).copy()
+    return start.reshape(own, others)[place].T.reshape(-1).copy()
+
+
+def train(x, index, entries, bits, turns=40, start=None):
+    """Entries that leave least squared error of x [n, vec], and that error over the sum of squares."""
+    table = start
+    if table is None:
+        table = begin(x, entries, bits)
     for _ in range(turns):
         best = np.empty(len(x), np.int64)
         error = 0.0
@@ -72,15 +92,20 @@ def print_tables(name, table, index):
 
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else "models/demo"
+    only = sys.argv[2:]
     for name, block, bits, window_bits, vec, most in (
         ("lev4", 32, 4, 4, 1, 1 << 30),
         ("lev4s", 16, 4, 4, 1, 1 << 30),
         ("lev3", 32, 3, 4, 2, 120000),
         ("lev2", 32, 2, 4, 4, 50000),
+        ("lev1", 32, 1, 4, 4, 50000),
     ):
+        if only and name not in only:
+            continue
         x = blocks_of(folder, block).reshape(-1, vec)
-        index = window(bits, window_bits, vec)
-        table, error = train(x[:: max(1, len(x) // most)], index, 16, bits)
+        part = x[:: max(1, len(x) // most)]
+        index = shared(vec) if bits == 1 else window(bits, window_bits, vec)
+        table, error = of_starts(part, index, 16, 24) if bits == 1 else train(part, index, 16, bits)
         table = np.sort(table) if vec == 1 else table
         whole = np.rint(table * 127 / np.abs(table).max()).astype(int)
         print(f"{name}: {-10 * np.log10(error):.2f} dB, {whole.tolist()}", file=sys.stderr, flush=True)

@@ -7,6 +7,12 @@ Slice/Neg/Concat, grouped queries by Expand, a causal mask from Range, MatMul wi
 one tensor at a time, so that a model of several GB takes little memory. --tied: the head has the embedding's weights, as
 one constant behind a Transpose, or written twice as torch's exporter does. Needs numpy and onnx.
 
+--repeats P: a model that goes on as texts that repeat do, for speculation. Random weights say nothing twice; here the
+head knows the embeddings: of the tokens --first to --first + --cycle - 1, a share P has one token that follows it, the
+others have eight that all fit, of which the layers choose by what stands before. So nobody can foresee these without the
+layers, which cost what they cost anyway. Models of one --seed agree on what follows, whatever their shape: a small one is a
+draft for a large one. A prompt of such tokens, whole cycles, is written to OUT/prompt.txt as ids.
+
   bench/make_llama.py OUT --layers 8 --dim 2048 --heads 32 --kv-heads 8 --ffn 5632 --vocab 32000 [--single-file]
 """
 import argparse
@@ -23,6 +29,28 @@ from onnx import helper as h
 
 
 EMBEDDING = "model.embed_tokens.weight"
+CHOICES = 8  # that follow a token which does not tell
+
+
+def followers(a):
+    """Of each token of the cycle those that may follow it; the first alone where it tells."""
+    rng = random.Random(a.seed)
+    ids = list(range(a.first, a.first + a.cycle))
+    rng.shuffle(ids)
+    told = round(a.repeats * a.cycle)
+    tells = [True] * told + [False] * (a.cycle - told)
+    rng.shuffle(tells)
+    return {t: [ids[(i + 1) % a.cycle], *([] if tells[i] else rng.sample(ids, CHOICES - 1))] for i, t in enumerate(ids)}
+
+
+def write_prompt(a):
+    """Three times through the cycle."""
+    after, t, ids = followers(a), a.first, []
+    while len(ids) < 3 * a.cycle:
+        ids.append(t)
+        t = after[t][0]
+    with open(os.path.join(a.out, "prompt.txt"), "w") as f:
+        f.write(",".join(map(str, ids)))
 
 
 class Model:
@@ -31,6 +59,7 @@ class Model:
         self.nodes, self.inits, self.external = [], [], []
         self.consts, self.table = {}, None
         self.rng = np.random.default_rng(args.seed)
+        self.words = None  # embeddings that a head of --repeats knows
         self.data = None if args.single_file else open(os.path.join(args.out, "model.onnx_data"), "wb")
 
     def op(self, kind, name, ins, n_out=1, **attrs):
@@ -72,6 +101,15 @@ class Model:
         self.inits.append(t)
         return name
 
+    def head_that_repeats(self):
+        """A follower's column is the sum of the embeddings that it may follow, and a little noise for all others."""
+        a, e = self.a, self.words
+        w = self.rng.standard_normal((a.dim, a.vocab), dtype=np.float32) * np.float32(0.1 / math.sqrt(a.dim))
+        for t, after in followers(a).items():
+            for f in after:
+                w[:, f] += e[t] * np.float32(a.sure / a.dim)
+        return w
+
     def norm(self, name, x):
         square = self.op("Pow", name + "/Pow", [x, self.const(2.0, np.float32)])
         mean = self.op("ReduceMean", name + "/ReduceMean", [square], axes=[-1])
@@ -83,7 +121,10 @@ class Model:
         return self.op("Mul", name + "/Mul_1", [name + ".weight", y])
 
     def linear(self, name, x, k, n):
-        return self.op("MatMul", name + "/MatMul", [x, self.weight(name + ".weight", k, n)])
+        scale = None
+        if self.a.repeats and name.endswith(("q_proj", "k_proj", "o_proj")):
+            scale = 2.0 / np.sqrt(k)  # attention that looks at few positions and counts: what follows depends on what stands there
+        return self.op("MatMul", name + "/MatMul", [x, self.weight(name + ".weight", k, n, scale=scale)])
 
     def rotate(self, name, x, cos, sin):
         half = self.a.dim // self.a.heads // 2
@@ -181,15 +222,19 @@ class Model:
     def build(self):
         a, d = self.a, self.a.dim // self.a.heads
         self.shapes()
+        if a.repeats:
+            self.words = self.rng.standard_normal((a.vocab, a.dim), dtype=np.float32)
         x = self.op("Gather", "/model/embed_tokens/Gather",
-                    [self.weight(EMBEDDING, a.vocab, a.dim, scale=1.0), "input_ids"])
+                    [self.weight(EMBEDDING, a.vocab, a.dim, scale=1.0, values=self.words), "input_ids"])
         for i in range(a.layers):
             n = f"/model/layers.{i}"
             y = self.attention(i, self.norm(n + "/input_layernorm", x))
             x = self.op("Add", n + "/Add", [x, y])
             x = self.op("Add", n + "/Add_1", [x, self.mlp(i, self.norm(n + "/post_attention_layernorm", x))])
         x = self.norm("/model/norm", x)
-        if a.tied == "once":
+        if a.repeats:
+            head = self.weight("lm_head.weight", a.dim, a.vocab, values=self.head_that_repeats())
+        elif a.tied == "once":
             head = self.op("Transpose", "/lm_head/Transpose", [EMBEDDING], perm=[1, 0])
         else:
             head = self.weight("lm_head.weight", a.dim, a.vocab, values=None if self.table is None else self.table.T)
@@ -256,6 +301,10 @@ def main():
         p.add_argument("--" + name, type=int, default=value)
     p.add_argument("--window", type=int, default=0, help="keys that a query sees, itself included; 0: all before it")
     p.add_argument("--tied", choices=("once", "twice"), help="the head has the embedding's weights")
+    p.add_argument("--repeats", type=float, default=0, metavar="P", help="share of the cycle's tokens that one token follows; 0: random")
+    p.add_argument("--cycle", type=int, default=96, help="tokens that --repeats is about")
+    p.add_argument("--first", type=int, default=300, help="the least of them")
+    p.add_argument("--sure", type=float, default=60.0, help="logit of a token that follows, about")
     p.add_argument("--theta", type=float, default=10000.0)
     p.add_argument("--single-file", action="store_true", help="weights inside model.onnx (at most 2 GB)")
     p.add_argument("--holes", action="store_true",
@@ -265,9 +314,13 @@ def main():
         p.error("--holes needs external data")
     if a.dim % a.heads or a.heads % a.kv_heads or a.dim // a.heads % 2:
         p.error("dim must be heads * an even number, heads a multiple of kv-heads")
+    if a.repeats and (a.tied or a.holes or not 0 < a.repeats <= 1 or a.first + a.cycle > a.vocab or a.cycle < 2 * CHOICES):
+        p.error(f"--repeats is above 0 and at most 1, for heads of their own, and --cycle at least {2 * CHOICES}, below --vocab")
     os.makedirs(a.out, exist_ok=True)
     Model(a).build()
     write_config(a)
+    if a.repeats:
+        write_prompt(a)
     size = sum(os.path.getsize(os.path.join(a.out, n)) for n in ("model.onnx", "model.onnx_data")
                if os.path.exists(os.path.join(a.out, n)))
     print(f"{a.out}: {size / 1e6:.1f} MB, {a.layers} layers")

@@ -281,6 +281,7 @@ def main():
         if not a.work:
             p.error("table wants --work DIR")
         given = [f"--{o} {getattr(a, o)}" for o in ("models", "draws", "only") if getattr(a, o) != p.get_default(o)]
+        given += ["--no-speed"] if a.no_speed else []
         a.work, a.command = os.path.abspath(a.work), " ".join(["bench/quality.py table TENON --work DIR", *given, "--write"])
         return quality_table.make(a)
     return perplexity(a) if a.what == "perplexity" else weights(a)

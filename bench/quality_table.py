@@ -9,6 +9,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,12 +18,14 @@ import time
 import quality
 
 CHARS, TOKENS = 1200, 320
-# Formats that tenon quantize takes, and means of bits with the formats that they are made of; those that goals name first.
-GRIDS = ["lev4s", "lev4", "lev3", "lev2", "w4g:32", "w4g:128", "w3g", "w2g", "w8g"]
-MIXES = ["4.5", "4.25", "4.125", "3.4", "3.125", "2.625"]
-OF_MIXES = "lev2+lev3+lev4+lev4s+8:32"
+# Formats that tenon quantize takes, and means of packed bits with the formats that they are made of.
+GRIDS = ["lev4s", "lev4", "lev3", "lev2", "lev1", "w4g:32", "w4g:128", "w3g", "w2g", "w8g"]
+MIXES = ["4.5", "4.25", "4.125", "3.4", "3.125", "2.625", "2.125", "1.75"]
+OF_MIXES = "lev1+lev2+lev3+lev4+lev4s+8:128"
 CACHES = ["f16", "bf16", "int8"]
 TURNS = 3
+PAGE = os.path.join(quality.ROOT, "docs", "quality-table.md")
+SHOWN = 5e-4  # of bits: what three digits hide
 # Formats for codes that a model brings: they round no floats.
 CODES = ["int8", "grid2", "grid4", "grid8"]
 # What a goal says at its bits, on the demo model's first texts.
@@ -136,8 +139,25 @@ class Table:
                 bits = got.get("bits") if isinstance(got.get("bits"), float) else bits
         return models, bits, why
 
-    def calibrated(self, label, args):
-        models, bits, why = self.quantized(label, args)
+    def packed(self, models):
+        """The most bits of the folders as the default device packs them."""
+        got = [self.ask("pack", m, "--report") for m in models.values()]
+        return max((g["total"]["bits_per_weight"] for g in got if g and "total" in g), default=None)
+
+    def mixed(self, bits):
+        """A budget counts what the file holds; it is lowered until what is packed from it is no more than `bits`."""
+        budget, target = float(bits), float(bits)
+        for _ in range(4):
+            name = f"{budget:.4f}"
+            args = ["--bits", name, "--weights", OF_MIXES]
+            packed = self.packed(self.quantized(name, args)[0])
+            if packed is None or packed <= target + SHOWN:
+                break
+            budget -= packed - target + 5e-5
+        return self.calibrated(bits, args, name)
+
+    def calibrated(self, label, args, name=None):
+        models, bits, why = self.quantized(name or label, args)
         r = self.row(label, "calibrated", models, []) if models else {"weights": label, "how": "calibrated", "draws": {}}
         if bits:
             r["file_bits"] = bits
@@ -170,7 +190,7 @@ class Table:
                 out.append(self.calibrated(f, ["--weights", f]))
         for b in MIXES if not self.a.rounded and "lev2" in formats else []:
             if not only or b in only:
-                out.append(self.calibrated(b, ["--bits", b, "--weights", OF_MIXES]))
+                out.append(self.mixed(b))
         return [r for r in out if r["draws"] or "why" in r]
 
 
@@ -196,19 +216,19 @@ def markdown(header, rows):
 
 
 def goals(rows, draws):
-    """Each goal beside the row that is nearest below its bits or at most one in a hundred above."""
+    """Each goal beside the best row that packs to no more than its bits, as they are printed."""
     out = []
     for bits, kl in GOALS:
         best = None
         for r in rows:
-            b = r.get("file_bits") or r.get("bits")
-            if b and b <= 1.015 * bits and r["draws"]:
+            b = r.get("bits")
+            if b and b <= bits + SHOWN and r["draws"]:
                 got = r["draws"].get(draws[0], {}).get("kl_divergence")
                 if got is not None and (best is None or got < best[1]):
                     best = (r, got, b)
-        out.append([bits, kl] + ([f"{best[0]['weights']}, {best[0]['how']}", f"{best[2]:.3f}", f"{best[1]:.4f}", "met" if best[1] <= kl else
-                                  f"{best[1] / kl:.2f} of it"] if best else ["-"] * 4))
-    return markdown(("bits", "goal, KL", "best row of so many bits", "its bits", "its KL", "result"), out)
+        out.append([bits, kl] + ([f"{best[0]['weights']}, {best[0]['how']}", f"{best[2]:.3f}", cell(best[0].get("file_bits"), ".3f"),
+                                  f"{best[1]:.4f}", "met" if best[1] <= kl else f"{best[1] / kl:.2f} of it"] if best else ["-"] * 5))
+    return markdown(("bits", "goal, KL", "best row of so many packed bits", "bits, packed", "bits, file", "its KL", "result"), out)
 
 
 def embeddings(a):
@@ -273,7 +293,7 @@ def charts(a, rows, draws, under):
         o["bits"] <= p["bits"] and o["kl"] < p["kl"] for o in known["rows"])]
     now, speed, old = [], [], []
     for r in rows:
-        kl, bits = r["draws"].get(draws[0], {}).get("kl_divergence"), r.get("file_bits") or r.get("bits")
+        kl, bits = r["draws"].get(draws[0], {}).get("kl_divergence"), r.get("bits")
         if not kl or not bits or r["how"].startswith("caches"):
             continue
         if r["how"] == "rounded" and r["weights"] in GRIDS and bits < 5:
@@ -295,6 +315,23 @@ def charts(a, rows, draws, under):
     return out
 
 
+def take_speeds(rows, page):
+    """Speeds of the page that is there, for rows that are not mixes (whose products may have changed), and their date."""
+    try:
+        with open(page, encoding="utf-8") as f:
+            lines = f.read().splitlines()
+    except OSError:
+        return None
+    last = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
+    known = {(c[0], c[1]): c[-2:] for c in last if len(c) in (9, 12)}
+    for r in rows:
+        for what, v in zip(("prefill", "decode"), known.get((r["weights"], r["how"]), ())):
+            if r["weights"] not in MIXES and v.strip().isdigit():
+                r[what] = float(v)
+    dates = [d for line in lines for d in re.findall(r"(?:processors, |Speeds are of )(\d{4}-\d\d-\d\d)", line)]
+    return dates[-1] if dates else None
+
+
 def machine():
     cpu = next((s.split(":", 1)[1].strip() for s in open("/proc/cpuinfo", encoding="utf-8") if s.startswith("model name")), "?")
     return f"{cpu}, {os.cpu_count()} processors, {datetime.date.today()}"
@@ -313,7 +350,7 @@ def make(a):
     a.peers = a.peers or os.path.join(quality.HERE, "results", "2026-11-22-ik-quality.json")
     texts = {"demo": (os.path.join(quality.ROOT, "models", "demo"), os.path.join(quality.ROOT, "models", "train", "valid.json"), 30),
              "stories260k": (os.path.join(a.data, "lm", "stories260k-onnx"), os.path.join(a.data, "text", "tinystories_30.json"), 12)}
-    page, pictures = [], {}
+    page, pictures, speeds = [], {}, datetime.date.today()
     for name in a.models.split(","):
         if name == "minilm":
             rows = embeddings(a)
@@ -335,10 +372,12 @@ def make(a):
         rows = table.rows()
         tokens = [next((r["draws"][d]["tokens"] for r in rows if d in r["draws"]), 0) for d in draws]
         header = HEADER[:4] + HEADER[4:4 + 3 * len(draws)] + HEADER[10:]
+        if name == "demo":
+            pictures = charts(a, rows, list(draws), f"models/demo, {tokens[0]} tokens, {machine()}.")
+            speeds = take_speeds(rows, PAGE) if a.no_speed else speeds
         page.append(f"## {name}\n\n{' and '.join(map(str, tokens))} tokens are scored.\n\n" + markdown(header, [cells(r, draws) for r in rows]))
         if name == "demo":
             page.append("### Goals\n\n" + goals(rows, list(draws)))
-            pictures = charts(a, rows, list(draws), f"models/demo, {tokens[0]} tokens, {machine()}.")
     text = "\n".join(page)
     print(text)
     for folder in [a.work] + ([os.path.join(quality.ROOT, "docs", "pictures")] if a.write else []):
@@ -346,8 +385,8 @@ def make(a):
             with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
                 f.write(svg)
     if a.write:
-        with open(os.path.join(quality.ROOT, "docs", "quality-table.md"), "w", encoding="utf-8") as f:
-            f.write(INTRO.format(machine=machine(), command=a.command, mixes=OF_MIXES, turns=TURNS, runs=5 * TURNS) + text)
+        with open(PAGE, "w", encoding="utf-8") as f:
+            f.write(INTRO.format(machine=machine(), command=a.command, mixes=OF_MIXES, turns=TURNS, runs=5 * TURNS, speeds=speeds) + text)
     return 0 if time.time() <= a.end else 3
 
 
@@ -359,9 +398,11 @@ Each text is cut at 1,200 characters and 320 tokens. KL is the divergence from t
 `tenon eval --against host`: rounding of activations is in it. The second draw scores other texts and calibrates on other ones.
 Bits are packed bytes x 8 / weights, scales and padding included; those of the file are what `quantize` says where a budget chose.
 KL of `rounded` rows in the first chart is that of 2026-11-24 where the format was there; peers are the best of their width.
-Rows and figures that are missing were not run. Mixed rows, named by the bits that were asked for, are of {mixes}.
+Rows and figures that are missing were not run. Mixed rows are of {mixes}. They are named by their packed bits:
+the budget, which counts the file, is lowered until what is packed takes no more.
 Speeds are tokens per second of this small model, which lies in the caches of the processor: [speed](speed.md) has those of large ones.
 They are the fastest of {runs} runs, in {turns} rounds over all rows, by `tenon bench`; other work on the machine shows in them.
+Speeds are of {speeds}. A call with --no-speed leaves those that the page had, but for mixed rows, and the second chart.
 
 ![KL divergence over bits](pictures/kl-bits.svg)
 

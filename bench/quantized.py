@@ -3,12 +3,13 @@
 """What `tenon quantize` costs: KL divergence, perplexity and first choices of its folders beside the model in f32.
 
   bench/quantized.py TENON [--model DIR] [--texts FILE.json] [--only BITS:BLOCK[z]|FORMAT|BITS=FORMAT+...,...]
-                     [--calibrated] [--reversed] [--threads N] [--keep DIR]
+                     [--calibrated] [--packed] [--reversed] [--threads N] [--keep DIR]
 
 Each width, or weight format of a plugin (lev4, w4g:32; profile default), is quantized twice, by rounding (--round; not
 with --calibrated) and with calibration on the texts from the 40th on. 3.4=lev2+lev3+lev4 is a budget of 3.4 bits, for which
-a format is chosen for each product. Scored are the first 30 texts, each cut at 1,200 characters and 320 tokens, and the ten
-after them. --reversed takes the texts from the last to the first: another draw for both. Weights alone count: onnxruntime
+a format is chosen for each product. A budget counts the file's bits. With --packed it is lowered until the bits that the
+default device packs are no more than asked for. Scored are the first 30 texts, each cut at 1,200 characters and 320 tokens,
+and the ten after them. --reversed takes the texts from the last to the first: another draw for both. Weights alone count: onnxruntime
 computes in f32 with the codes taken as floats. For widths that its MatMulNBits has, it also runs the folder as it is: the
 largest difference of logits is printed, and that of Tenon's from onnxruntime's. Python with numpy, onnx, onnxruntime
 and tokenizers.
@@ -22,6 +23,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FIRST, OTHER, CALIBRATION, CHARS, TOKENS = 30, 40, 40, 1200, 320
+SHOWN = 5e-4  # of bits: what three digits hide
 
 
 def unpack(x, rows, count, bits, np):
@@ -158,6 +160,33 @@ def options_of(width):
     return ["--bits", bits, "--block", block, *(["--zeros"] if width.endswith("z") else [])]
 
 
+def packed_bits(tenon, folder):
+    """Of all products, as the default device packs them; None where none does."""
+    with tempfile.TemporaryDirectory() as tmp:
+        got = subprocess.run([tenon, "pack", folder, "--report", "--format", "json", "-o", tmp], check=False, capture_output=True, text=True)
+    return json.loads(got.stdout)["total"]["bits_per_weight"] if got.returncode in (0, 1) and got.stdout else None
+
+
+def quantize(a, width, out, more):
+    subprocess.run([a.tenon, "quantize", a.model, "-o", out, "--threads", str(a.threads), *options_of(width), *more], check=True,
+                   stdout=subprocess.DEVNULL)
+
+
+def folder_of(a, keep, width, how, more):
+    """The folder of a width, made where it is not there, and its packed bits."""
+    budget = width
+    for _ in range(4):
+        out = os.path.join(keep, budget.replace(":", "-") + "-" + how)
+        if not os.path.exists(out):
+            quantize(a, budget, out, more)
+        packed = packed_bits(a.tenon, out)
+        if not a.packed or "=" not in width or packed is None or packed <= float(width.split("=")[0]) + SHOWN:
+            break
+        file, formats = budget.split("=")
+        budget = f"{float(file) - (packed - float(width.split('=')[0])) - 5e-5:.4f}={formats}"
+    return out, packed
+
+
 def main():
     p = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
     p.add_argument("tenon")
@@ -167,6 +196,7 @@ def main():
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--keep")
     p.add_argument("--calibrated", action="store_true")
+    p.add_argument("--packed", action="store_true")
     p.add_argument("--reversed", action="store_true")
     a = p.parse_args()
     import numpy as np
@@ -180,24 +210,20 @@ def main():
     bases = [[log_softmax(f32, ids, np) for ids in s] for s in sets]
     plain = [score(f32, s, b, np) for s, b in zip(sets, bases)]
     print(f"f32: perplexity {plain[0][1]:.3f} and {plain[1][1]:.3f}, {sum(map(len, sets[0]))} and {sum(map(len, sets[1]))} tokens\n")
-    print("| weights | bits per weight | how | KL | perplexity | same first choice | KL, other texts | perplexity, other "
-          "texts | onnxruntime's kernel, log probabilities | Tenon beside onnxruntime, logits: f32 / default of largest |\n|" + "---|" * 10, flush=True)
+    print("| weights | bits, file | bits, packed | how | KL | perplexity | same first choice | KL, other texts | perplexity, other "
+          "texts | onnxruntime's kernel, log probabilities | Tenon beside onnxruntime, logits: f32 / default of largest |\n|" + "---|" * 11, flush=True)
     with tempfile.TemporaryDirectory() as tmp:
         tmp = a.keep or tmp
         text = os.path.join(tmp, "calibration.json")
         os.makedirs(tmp, exist_ok=True)
         json.dump(texts[CALIBRATION:], open(text, "w", encoding="utf-8"))
         for width in a.only.split(","):
-            asked, mixed = options_of(width), "=" in width
-            for how, more in (("rounding", ["--round"]), ("calibrated", ["--text", text]))[a.calibrated or mixed:]:
-                out = os.path.join(tmp, width.replace(":", "-") + "-" + how)
-                if not os.path.exists(out):
-                    subprocess.run([a.tenon, "quantize", a.model, "-o", out, "--threads", str(a.threads), *asked, *more],
-                                   check=True, stdout=subprocess.DEVNULL)
+            for how, more in (("rounding", ["--round"]), ("calibrated", ["--text", text]))[a.calibrated or "=" in width:]:
+                out, packed = folder_of(a, tmp, width, how, more)
                 model, each = codes_as_floats(out, onnx, np)
                 s = open_session(model, a.threads, ort)
                 r = [score(s, q, b, np) for q, b in zip(sets, bases)]
-                print(f"| {width} | {each:.3f} | {how} | {r[0][0]:.4f} | {r[0][1]:.3f} | "
+                print(f"| {width} | {each:.3f} | {'-' if packed is None else f'{packed:.3f}'} | {how} | {r[0][0]:.4f} | {r[0][1]:.3f} | "
                       f"{100 * r[0][2]:.2f} % | {r[1][0]:.4f} | {r[1][1]:.3f} | "
                       f"{largest_difference(out, s, sets[0][0], a.threads, np, ort)} | "
                       f"{tenon_beside(a.tenon, out, sets[0][0], a.threads, np, ort)} |", flush=True)

@@ -60,6 +60,11 @@ def make_genai(folder, layers):
         made = pathlib.Path(t) / "made"
         builder.create_model(None, str(src), str(made), "int4", "cpu", str(pathlib.Path(t) / "cache"),
                              int4_block_size=32, int4_is_symmetric=False, int4_accuracy_level=4)
+        # transformers 5 names options that have no value; onnxruntime-genai 0.11 refuses null
+        path = made / "genai_config.json"
+        config = json.loads(path.read_text())
+        config["search"] = {k: v for k, v in config["search"].items() if v is not None}
+        path.write_text(json.dumps(config, indent=2))
         made.rename(folder)
 
 

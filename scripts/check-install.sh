@@ -71,11 +71,19 @@ programs=$work/minimal
 if command -v cmake >/dev/null; then
   cmake -S "$prefix/share/tenon/examples/cmake" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 &&
     cmake --build "$work/cmake" >>"$work/log" 2>&1 || { cat "$work/log"; die "examples/cmake does not build"; }
+  grep -q '^CMAKE_BUILD_TYPE:STRING=Release$' "$work/cmake/CMakeCache.txt" || die "examples/cmake is built without a build type"
   [ -e "$work/cmake/acme.so" ] && [ -e "$work/cmake/acme.yaml" ] || die "examples/cmake makes no backend"
   programs="$programs $work/cmake/minimal"
   [ ! -e "$work/minimal-static" ] || programs="$programs $work/cmake/minimal-static"
   "$prefix/bin/tenon" conform "$work/cmake/acme.so" --level abi --seed 1 >"$work/log" 2>&1 ||
     { cat "$work/log"; die "tenon conform of acme by CMake"; }
+  # What `tenon new-plugin` writes, by CMake too.
+  rm -rf "$work/by-cmake"
+  "$prefix/bin/tenon" new-plugin by-cmake --dir "$work/by-cmake" >"$work/log" &&
+    cmake -S "$work/by-cmake" -B "$work/by-cmake/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 &&
+    cmake --build "$work/by-cmake/build" >>"$work/log" 2>&1 || { cat "$work/log"; die "new-plugin's CMakeLists.txt does not build"; }
+  "$prefix/bin/tenon" conform "$work/by-cmake/build/by-cmake.so" --level abi --seed 1 >"$work/log" 2>&1 ||
+    { cat "$work/log"; die "tenon conform of what new-plugin's CMakeLists.txt builds"; }
   for version in 0.1 9; do
     printf 'cmake_minimum_required(VERSION 3.18)\nproject(x C)\nfind_package(Tenon %s)\nmessage("found ${Tenon_FOUND}")\n' \
       $version >"$work/CMakeLists.txt"

@@ -24,8 +24,12 @@ cp -R "$prefix/share/tenon/examples/vendor-backend" acme
 build_alone acme
 conform acme/build/acme.so --level matmul
 conform acme/build/acme-ops.so --level abi
+cp -R "$prefix/share/tenon/examples/queue-backend" belt
+build_alone belt
+conform belt/build/belt.so --level claimed
+grep -q '^skip  life/cancel-items\|^skip  life/lost\|^skip  life/items' "$work/log" && die "belt's engine is not asked"
 tenon run "$source/models/demo" -p "In the beginning" -n 16 --temp 0 --profile acme/acme-profile.yaml \
   --plugin-dir "$work/acme/build" >out 2>err || { cat err; die "tenon run"; }
 grep -q '^placement: acme 2[0-9] nodes' err || { cat err; die "not all products are acme's"; }
 [ -s out ] || die "no text"
-say "my-npu passes level abi, acme level matmul, and the demo model says with it: $(tr '\n' ' ' <out)"
+say "my-npu passes level abi, acme level matmul, belt level claimed, and the demo model says with it: $(tr '\n' ' ' <out)"

@@ -277,7 +277,7 @@ leg_serve-clients() {
     noted serve-clients "clients $n" && continue
     TENON="$b/runtime/cli/tenon" TENON_BUILD="$b" TENON_TEST_SOURCE="$root" TENON_TEST_DATA="$b" TENON_SERVE_SECONDS="${SERVE_SECONDS:-600}" \
       nice "$python" "$root/tests/serve/test_clients.py" "Clients.test_$n" >"$work/step.txt" 2>&1 || echo "$n clients: FAILED" >>"$work/step.txt"
-    grep -E "^$n clients" "$work/step.txt" | tee -a "$out" || { cat "$work/step.txt"; return 1; }
+    grep -oE "\b$n clients[,:].*" "$work/step.txt" | tee -a "$out" || { cat "$work/step.txt"; return 1; }
     note serve-clients "clients $n"
   done
   record serve-clients "$(grep -q FAILED "$out" && echo DIFFERENT || echo equal)" "$(paste -sd';' "$out" | sed 's/;/; /g')"

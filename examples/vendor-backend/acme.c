@@ -294,8 +294,8 @@ static tn_status lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_
   if (!p) return fail(err, TN_E_NO_MEMORY, "no memory for a program");
   memset(p, 0, bytes);
   p->device = (acme_device *)d;
-  /* Structs of the host may be shorter or longer than ours: never copy them by assignment. */
-  memcpy(&p->graph, s->graph, s->graph->h.size < sizeof p->graph ? s->graph->h.size : sizeof p->graph);
+  /* Structs of the host may be shorter or longer than ours: never copy them. host->eval reads the graph's ctx alone. */
+  p->graph = (tn_graph){.h = TN_HDR(tn_graph), .ctx = s->graph->ctx};
   p->needs = (const tn_need **)(void *)&p->steps[n];
   p->tasks = (const tn_task **)(void *)(p->needs + n);
   p->slots = (const tn_slot **)(void *)(p->tasks + n);

@@ -62,16 +62,18 @@ typedef struct tn_numerics {
 } tn_numerics;
 
 /* Weights that are quantized before they are packed: a model brought them so (MatMulNBits and the like), or a solver
- * chose codes and scales on the grid that the format states (tn_format.grid). AFFINE: w[n,k] = (code - zero) * scale in
+ * chose codes and scales on the grid that a format states (tn_format.grid). AFFINE: w[n,k] = (code - zero) * scale in
  * f32, with scale and zero of row n and group k / group; codes are unsigned. LEVELS (1.1): w[n,k] = levels[code] *
  * scale, or with vec above 1 w[n,k] = levels[code of k / vec][k % vec] * scale. How they are stored is up to the host:
  * grid() gives them. */
 enum { TN_QUANT_AFFINE = 0, TN_QUANT_LEVELS = 1 };
-/* 1.1. A format with a `grid` that gets KEEP takes codes, scales and zeros bit for bit, and refuses (TN_E_INVALID, from
- * begin or rows) what its grid does not hold. Without KEEP it may round. */
+/* 1.1. KEEP: all codes, scales and zeros lie on the grid of the format that gets them, in groups of its length. It
+ * takes them bit for bit, and refuses (TN_E_INVALID, from begin or rows) what its grid does not hold. The host looks at
+ * every quantized weight and says KEEP of each that lies so, whoever chose its codes. Without KEEP it may round. */
 enum { TN_QUANT_KEEP = 1 };
-/* HALF: 2^(bits-1) everywhere; CODES: integers in 0..2^bits - 1; VALUES: any f32 up to 256 in magnitude; UNKNOWN:
- * nobody looked, or beyond that. */
+/* Zero points. HALF: one number everywhere, which of a tn_quant is 2^(bits-1) and of a tn_grid stands in `zero`. CODES:
+ * codes, 0 .. 2^bits - 1 of a tn_quant, 0 .. n_codes - 1 of a tn_grid. VALUES: any f32 up to 256 in magnitude. UNKNOWN,
+ * of a tn_quant alone: nobody looked, or beyond that. tn_quant.grid gives the zeros themselves, of each kind. */
 enum { TN_ZERO_UNKNOWN = 0, TN_ZERO_HALF = 1, TN_ZERO_CODES = 2, TN_ZERO_VALUES = 3 };
 typedef struct tn_quant {
   tn_hdr h;
@@ -99,18 +101,18 @@ typedef struct tn_quant {
   tn_status (*stepped)(const struct tn_quant *q, int64_t n0, int64_t n1, uint8_t *index, float *parents);
 } tn_quant;
 
-/* 1.1. The grid of a format: the weights that it holds exactly. A solver that knows nothing else of the format chooses
- * codes, scales, zeros on it and hands them to begin as a tn_quant with TN_QUANT_KEEP, groups of the same length;
- * unpack then gives back w bit for bit.
- * AFFINE: w = (code - zero) * scale, codes 0 .. n_codes - 1. A scale is scale_unit times a normal number of scale_dtype
- * of 2^-100 or more, or 0; below 0 only with TN_GRID_SIGNED. zero_kind: TN_ZERO_HALF: `zero` everywhere; TN_ZERO_CODES:
- * any of 0 .. n_codes - 1; TN_ZERO_VALUES: any f32 up to 256 in magnitude. LEVELS: w = levels[code] * scale, a quant of
- * scheme LEVELS. Where levels is NULL the solver chooses them too, once for the matrix: n_codes ascending numbers that
- * are values of level_dtype. Else they are the format's, [n_codes, vec], and a quant that is to be kept has the same
- * numbers in the same order: one code gives the vec weights of k = vec * i .. vec * i + vec - 1, of which those at K
- * and beyond count for nothing. Steps: where n_steps is not 0, scales are not free. A row has one parent, scale_unit
- * times a number of scale_dtype as above, and each group a step: scale = parent * steps[index] in f32. A quant that is
- * to be kept has the same steps in the same order, and `stepped`. */
+/* 1.1. The grid of a format: the weights that it holds exactly. A solver that knows nothing else of the format
+ * chooses codes, scales, zeros on it and hands them to begin as a tn_quant with TN_QUANT_KEEP, groups of the same
+ * length; unpack then gives back w bit for bit.
+ * AFFINE: w = (code - zero) * scale, codes 0 .. n_codes - 1. A scale is scale_unit times a normal number of
+ * scale_dtype of 2^-100 or more, or 0; below 0 only with TN_GRID_SIGNED. So an f16 scale of it is never denormal: its
+ * size is 0, or 2^-14 and more, times scale_unit. LEVELS: w = levels[code] * scale, a quant of scheme LEVELS. Where
+ * levels is NULL the solver chooses them too, once for the matrix: n_codes ascending numbers that are values of
+ * level_dtype. Else they are the format's, [n_codes, vec], and a quant that is to be kept has the same numbers in the
+ * same order: one code gives the vec weights of k = vec * i .. vec * i + vec - 1, of which those at K and beyond
+ * count for nothing. Steps: where n_steps is not 0, scales are not free. A row has one parent, scale_unit times a
+ * number of scale_dtype as above, and each group a step: scale = parent * steps[index] in f32. A quant that is to be
+ * kept has the same steps in the same order, and `stepped`. */
 enum { TN_GRID_AFFINE = 0, TN_GRID_LEVELS = 1 };
 enum { TN_GRID_SIGNED = 1 };
 typedef struct tn_grid {
@@ -122,7 +124,7 @@ typedef struct tn_grid {
   uint32_t scale_dtype; /* TN_DT_F16 or TN_DT_F32 */
   float scale_unit;
   uint32_t zero_kind;   /* TN_ZERO_* of AFFINE */
-  float zero;           /* TN_ZERO_HALF */
+  float zero;           /* of TN_ZERO_HALF */
   uint32_t level_dtype; /* LEVELS: TN_DT_I8 or TN_DT_F32 */
   uint32_t reserved;
   uint32_t vec;        /* LEVELS: weights along K that one code gives; 0: 1. group is a multiple of it */
@@ -194,7 +196,11 @@ typedef struct tn_pack_size {
 } tn_pack_size;
 
 /* A weight format. Identity = name, version, params: whoever states it promises equal bytes on every machine and for
- * every split of rows over threads. Needs no device. */
+ * every split of rows over threads. Needs no device.
+ * READS_STATS: bytes depend on tn_weight.x; then packed files are kept apart by it. READS_QUANT: of every tn_quant the
+ * format keeps what it can hold, with KEEP or without, so that a weight on its grid gives the same bytes either way. It
+ * changes no call of the host's: `tenon plugins --formats` shows it, and packed files that were made before hosts said
+ * KEEP stay in use. A format that looks at a tn_quant only where it says KEEP leaves it out. */
 enum { TN_FMT_READS_STATS = 1, TN_FMT_READS_QUANT = 2 };
 struct tn_format {
   tn_hdr h;
@@ -204,7 +210,9 @@ struct tn_format {
   uint32_t group;        /* elements along K that share a scale; 0: by params */
   uint32_t flags;        /* TN_FMT_* */
   float bits_per_weight; /* all in: codes, scales, zeros */
-  float w_err;           /* bound of |w - unpack(pack(w))| relative to the group's absmax */
+  /* Bound of |w - unpack(pack(w))| relative to the group's absmax. Where scale_dtype is F16, 2^-14 comes on top of it
+   * in groups whose absmax is below 2^-10: their scales are denormal halves, which a format may flush or replace. */
+  float w_err;
   float x_err;           /* bound of |x - dequantized x| relative to the activation group's absmax */
   uint32_t reserved;
   const tn_numerics *numerics;

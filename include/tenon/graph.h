@@ -190,6 +190,8 @@ typedef struct tn_value_set {
  * 2^-120 counting as 0 (codes and scale 0); a row with an inf or NaN gets scale NaN. Strides count bytes then, and the
  * last dim of the order must be the size.
  * Who attends over rows of TN_DT_BF16 may round queries, times their scale, and probabilities to that type too.
+ * Over rows of TN_DT_F16 it may do so too, and sum up to 32 terms in that type; over TN_DT_I8 it may make codes and a
+ * scale of a query as of a row, and of a block's probabilities, times the scales of their rows.
  * TN_LAYOUT_CIRCULAR: it may be a ring (TN_STATE_CIRCULAR); the host makes it one where all who touch it agree and
  * every reader has a window. */
 enum { TN_LAYOUT_CIRCULAR = 1 };
@@ -236,7 +238,9 @@ typedef struct tn_claim_sink {
   tn_status (*state)(void *ctx, tn_id value, const tn_layout *const *accepted, uint32_t n);
 } tn_claim_sink;
 
-/* What the host took of the claims, to be lowered. */
+/* What the host took of the claims, to be lowered.
+ * An operand may be of any kind, the activation of a product too: a CONST is a need without a format and a WEIGHT slot,
+ * a STATE is a slot of that kind, with strides. A device that takes neither there looks at tn_value.kind in claim. */
 typedef struct tn_subgraph {
   tn_hdr h;
   const tn_graph *graph;

@@ -123,7 +123,7 @@ enum { TN_ROTARY_INTERLEAVED = 0, TN_ROTARY_NUM_HEADS = 1, TN_ROTARY_DIM = 2 };
  *   ops, floats, results   as above; registers 0 .. parts-1 are the products, then come the other inputs. Every
  *            instruction reads a product or what was computed from one, all operands of it that do have one width N, and
  *            its result has the shape [.., M, N]. Results are products or instructions.
- * The host has checked all of this, and the limits below, before a plugin sees a node. */
+ * The host checks all of this and the limits below (a FusedMatMul's inputs: its chain's) before a plugin sees a node. */
 enum { TN_CHAIN_MAX_INPUTS = 16, TN_CHAIN_MAX_OPS = 32, TN_FUSED_MAX_PARTS = 16 };
 enum { TN_ELEMENTWISE_OPS = 0, TN_ELEMENTWISE_FLOATS = 1, TN_ELEMENTWISE_RESULTS = 2 };
 enum {

@@ -177,7 +177,7 @@ typedef struct tn_slot {
   uint32_t engines; /* bit e = engine e touches it */
   uint32_t align;   /* of its memory, a power of two; 0: any */
   uint32_t reserved;
-  tn_id value; /* that it holds, or TN_NONE */
+  tn_id value; /* that it holds, or TN_NONE; of a WEIGHT either may stand */
   tn_id need;  /* of a WEIGHT, else TN_NONE */
   tn_id alias; /* the INPUT slot that an OUTPUT may overwrite, or TN_NONE */
   tn_id reserved2;
@@ -197,9 +197,9 @@ typedef struct tn_task {
   uint32_t engine;    /* 0 is the host's CPU for every plugin */
   uint32_t flags;     /* 0 */
   uint64_t symbols;   /* bit i = the task depends on symbol i (bit 63 also stands for all symbols above) */
-  const tn_use *uses; /* [n_uses] */
+  const tn_use *uses; /* [n_uses] a slot stands once, with all that the task does to it */
   const tn_id *deps;  /* [n_deps] tasks of this program that come before */
-  const tn_id *nodes; /* [n_nodes] what it computes, for messages and the reference */
+  const tn_id *nodes; /* [n_nodes] what it computes; `uses` has all their inputs but constants: the reference reads them */
   uint32_t n_uses;
   uint32_t n_deps;
   uint32_t n_nodes;
@@ -222,7 +222,9 @@ typedef struct tn_measure {
   tn_hdr h;
   uint64_t scratch_bytes; /* the last of its args */
   uint64_t driver_bytes;  /* that its plan and args take of the device besides */
-  uint64_t *slot_bytes;   /* [n_slots] the caller's: bytes of TEMP and PRIVATE slots that the task uses; others stay */
+  /* [n_slots] The caller's array, or NULL: not wanted. Of each TEMP and PRIVATE slot that this task uses, the bytes
+   * that it takes at these dims; the other elements are not written. A slot gets the most that any of its tasks states. */
+  uint64_t *slot_bytes;
   double cost_ns;         /* 0 = unknown */
   double macs;
   double moved_bytes;
@@ -289,7 +291,10 @@ typedef struct tn_fence {
 } tn_fence;
 
 enum { TN_PRIORITY_NORMAL = 0, TN_PRIORITY_LOW = 1, TN_PRIORITY_HIGH = 2 };
-/* One submission: a bound plan, or (plan NULL) a copy src -> dst. */
+/* One submission: a bound plan, or (plan NULL) a copy src -> dst.
+ * Once a device is lost, every item that it still has is completed all the same, exactly once: with TN_OK where its
+ * results are there, else with TN_E_DEVICE_LOST. What is called later says DEVICE_LOST too, or works: a submit that says
+ * so takes nothing, one that takes items completes each of them with one of the two. Nothing waits for what is lost. */
 typedef struct tn_item {
   tn_hdr h;
   const tn_plan *plan;
@@ -391,13 +396,16 @@ struct tn_device {
   tn_status (*bind)(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err);
   void (*unbind)(tn_plan *plan);
   /* Attaches memory: uses[i] belongs to task->uses[i]; one more entry, the last, is the scratch (bytes may be 0).
-   * WEIGHT and PRIVATE uses come with what set() got. Views are copied. */
+   * WEIGHT and PRIVATE uses come with what set() got. Views are copied. The same args are in one run or one item at a
+   * time, from run to its return or from submit to done; other args of the plan may be in flight beside them. */
   tn_status (*args)(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err);
   tn_status (*args_set)(tn_args *a, uint32_t use, const tn_view *view, tn_error *err); /* allocates nothing */
   void (*args_free)(tn_args *a);
   /* Engine 0: computes on the calling thread and run's pool; the return is the completion. No allocation. */
   tn_status (*run)(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err);
-  /* Other engines: takes all items or none; each completes through host->done. run is lent to BLOCKING engines only. */
+  /* Other engines: takes all items or none; each completes through host->done. run is lent to BLOCKING engines only.
+   * submit may allocate, other than run: a driver does. What it gets is given back by the item's end or kept for the
+   * next one, so that steps do not add up; where there is nothing to get it takes none, and says TN_E_NO_MEMORY. */
   tn_status (*submit)(tn_device *d, uint32_t engine, const tn_item *const *items, uint32_t n, tn_run *run, tn_error *err);
   /* kind NEW makes memory; the others import what the host or another device's share() has: ptr, or fd + offset, which
    * stays the caller's (keep a dup of it, or a mapping). Without TN_BUF_HOST it is never mapped. */
@@ -421,8 +429,9 @@ struct tn_device {
   void (*abandon)(tn_device *d);
 };
 
-/* RESIDENT: something of it outlives shutdown (a driver's threads): the code must stay loaded. A second entry call after
- * shutdown works all the same. */
+/* RESIDENT: something of it outlives shutdown, such as the threads of a driver: its code must stay loaded, and threads
+ * and descriptors that are there after shutdown are no fault of it (docs/security.md). They may not grow from life to
+ * life. The host's memory is given back all the same, and a second entry call after shutdown works as the first did. */
 enum { TN_PLUGIN_RESIDENT = 1 };
 struct tn_plugin {
   tn_hdr h;

@@ -42,7 +42,7 @@ typedef struct tn_quantize_opts {
   /* A budget: each product takes one of several formats, by what it alone loses on the texts. `weights` then names them,
    * with "+" between them: "lev2+lev3+w4g:32"; "3:32" and "2:32z" are of bits, block and zero points. NULL: those of
    * MatMulNBits. bits and block are not read, flags are 0. One of the two, or neither. */
-  double mean_bits;   /* of all products' weights: codes, scales and zero points; 0: no budget */
+  double mean_bits;   /* of all products' weights in the file: codes, scales and zero points; 0: no budget */
   uint64_t max_bytes; /* of model.onnx and model.onnx_data together; 0: no budget */
 } tn_quantize_opts;
 

@@ -16,10 +16,9 @@ static const tni_clt_isa neon_isas[] = {
     {"auto", I8MM}, {"scalar", 0}, {"neon", NEON}, {"dotprod", DOTPROD}, {"i8mm", I8MM}};
 
 static const tni_clt_format *const neon_formats[] = {
-    &tni_clt_w4g,     &tni_clt_lut1p,   &tni_clt_lut2p,   &tni_clt_lut3p,  &tni_clt_lut4p,  &tni_clt_luttp,
-    &tni_clt_w8g,     &tni_clt_w3g,     &tni_clt_w2g,     &tni_clt_w1g,    &tni_clt_tern20, &tni_clt_tern17,
-    &tni_clt_pal16,
-    &tni_clt_levs[0], &tni_clt_levs[1], &tni_clt_levs[2], &tni_clt_levs[3]};
+    &tni_clt_w4g,   &tni_clt_lut1p,   &tni_clt_lut2p,   &tni_clt_lut3p,   &tni_clt_lut4p,   &tni_clt_luttp,
+    &tni_clt_w8g,   &tni_clt_w3g,     &tni_clt_w2g,     &tni_clt_w1g,     &tni_clt_tern20,  &tni_clt_tern17,
+    &tni_clt_pal16, &tni_clt_levs[0], &tni_clt_levs[1], &tni_clt_levs[2], &tni_clt_levs[3], &tni_clt_levs[4]};
 
 /* Dot products first, lookup after them: both have the same groups. */
 static const tni_clt_width neon_widths[] = {{.option = "b1", .n = 2, .formats = {&tni_clt_w1g, &tni_clt_lut1p}},
@@ -37,7 +36,8 @@ static const tni_clt_backend neon_backend = {
     .needed = NEON,
     .kernels = KERNELS,
     .formats = neon_formats,
-    .format_choices = "auto|w4g|lut1|lut2|lut3|lut4|lutt|w8g|w3g|w2g|w1g|tern20|tern17|pal16|lev4|lev4s|lev3|lev2|b1|b2|b3|b4",
+    .format_choices =
+        "auto|w4g|lut1|lut2|lut3|lut4|lutt|w8g|w3g|w2g|w1g|tern20|tern17|pal16|lev4|lev4s|lev3|lev2|lev1|b1|b2|b3|b4",
     .n_formats = sizeof neon_formats / sizeof *neon_formats,
     .n_widths = sizeof neon_widths / sizeof *neon_widths,
     .widths = neon_widths};

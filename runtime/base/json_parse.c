@@ -307,6 +307,7 @@ json_t *tni_json_loadb(const char *text, size_t n, size_t flags, json_error_t *e
     json_decref(j);
     j = NULL;
   }
+  if (j && e) e->position = (int)(s.p - s.text);
   free(s.buf);
   tni_json_pool_finish(&s.pool);
   if (tni_json_no_memory(s.err)) tni_json_lacked();

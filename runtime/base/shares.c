@@ -5,9 +5,11 @@
  * the bandwidth of two that have their own). Who has none left takes over the back half of the largest share.
  *
  * A worker with less than the full weight also counts what is left in all. Its run is at most its part of that by
- * weight: the others need as long for the rest. Where its part is less than three quarters of a piece it takes none. It
- * never moves pieces into its own share, as it may leave without having emptied it: what it leaves has been there since
- * the fork began, so that others see it. The fast ones take until nothing is left.
+ * weight: the others need as long for the rest. Where its part is less than three quarters of a piece it takes one if
+ * the faster ones, of whom each takes whole pieces, need about as long for all that is left, and else none: five pieces
+ * are three turns of two workers, in which a third at half speed does one of them. It never moves pieces into its own
+ * share, as it may leave without having emptied it: what it leaves has been there since the fork began, so that others
+ * see it. The fast ones take until nothing is left.
  */
 #include "runtime/base/shares.h"
 
@@ -114,7 +116,12 @@ static bool take_over(const tni_shares *s, tni_share *w) {
 static uint32_t fair_run(const tni_shares *s, const tni_share *w) {
   uint64_t left = 0;
   for (uint32_t i = 0; i < s->n; i++) left += range_left(load_range(&s->of[i]));
-  return (uint32_t)((left * w->weight + s->weights / 4) / s->weights);
+  const uint64_t fair = (left * w->weight + s->weights / 4) / s->weights;
+  if (fair) return (uint32_t)fair;
+  uint64_t faster = 0;
+  for (uint32_t i = 0; i < s->n; i++) faster += s->of[i].weight > w->weight ? s->of[i].weight : 0;
+  const uint64_t turns = faster ? (left * TNI_SHARE_FULL + faster - 1) / faster : 0;
+  return (4 * turns + 1) * w->weight >= 4 * TNI_SHARE_FULL;
 }
 
 /* From the front of its own share, then from the back of the largest. */

@@ -119,7 +119,9 @@ static tn_status make_parents(tni_bd *b, const char *path) {
   }
   *slash = '\0';
   const int e = tni_make_folder(copy);
-  tn_status st = e ? tni_fail(b->err, TN_E_IO, copy, "cannot make the folder '%s': %s", copy, strerror(e)) : TN_OK;
+  tn_status st = TN_OK;
+  if (e)
+    st = tni_fail(b->err, tni_errno_status(e, TN_E_IO), copy, "cannot make the folder '%s': %s", copy, strerror(e));
   free(copy);
   return st;
 }

@@ -163,6 +163,8 @@ char *cli_escape(const char *s);
 void cli_escape_json(json_t *j);
 /* To stderr, as cli_escape does but for the ends of lines. */
 void cli_vsay(const char *fmt, va_list ap) TN_PRINTF(1, 0);
+/* From now on nobody waits for a pipe of stderr that is full: such lines are lost, and counted. Any thread. */
+void cli_lose_unread(void);
 void cli_say(const char *fmt, ...) TN_PRINTF(1, 2);
 /* A text that the library wrote. NULL: without memory, and c->err says so. */
 json_t *cli_parse_report(cli *c, const char *text);

@@ -18,7 +18,7 @@ enum { MOST_LENGTHS = 16, MOST_TESTS = 3 * MOST_LENGTHS * MOST_LENGTHS };
 
 typedef struct bench_opts {
   char *prompt, *predict, *depth, *draft, **peers;
-  int rounds, cold, draft_tokens;
+  int rounds, cold, draft_tokens, lookup;
 } bench_opts;
 
 typedef struct lengths {
@@ -28,6 +28,7 @@ typedef struct lengths {
 typedef struct bencher {
   cli *c;
   tn_lm *lm, *draft;
+  uint32_t lookup;
   tn_chat *chat;
   bench_test tests[MOST_TESTS];
   size_t n_tests, n_peers, vocab;
@@ -92,6 +93,7 @@ static tn_status bench_generate(bencher *b, const int32_t *ids, size_t n, uint32
   p.temperature = 0;
   p.max_tokens = tokens;
   p.flags = TN_GEN_IGNORE_EOS;
+  p.lookup = b->lookup;
   *res = (tn_gen_result){.h = {sizeof *res, 1, 0}};
   return tn_generate_ids(b->chat, ids, n, &p, NULL, NULL, res, &b->c->err);
 }
@@ -274,6 +276,7 @@ int cmd_bench(int argc, const char **argv) {
       {"n-depth", 'd', OPT_TEXT, &o.depth, "N,...", NULL, "positions in the caches before, or several", "0"},
       {"repetitions", 'r', OPT_INT, &o.rounds, "N", "1..10000", "rounds; medians are shown", NULL},
       {"no-warmup", 0, OPT_FLAG, &o.cold, NULL, NULL, "count the first round too", NULL},
+      {"lookup", 0, OPT_INT, &o.lookup, "N", "0..64", "generate with guesses of what followed before", NULL},
       {"draft", 0, OPT_TEXT, &o.draft, "MODEL", NULL, "generate with guesses of this smaller model", NULL},
       {"draft-tokens", 0, OPT_INT, &o.draft_tokens, "N", "1..64", "at most N of them at once", NULL},
       {"peer", 0, OPT_LIST, &o.peers, "CMD", NULL,
@@ -284,6 +287,7 @@ int cmd_bench(int argc, const char **argv) {
   bencher b = {.c = &c};
   int rc = cli_parse(&c, argc, argv,
                      &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own, .context = true});
+  b.lookup = (uint32_t)o.lookup;
   if (!rc) rc = read_tests(&c, &o, &b);
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = prepare_bench(&b, &o, c.operand);

@@ -27,6 +27,7 @@ static const struct {
 } files[] = {{"%s.c", tni_src_source},
              {"%s.yaml", tni_src_manifest},
              {"meson.build", tni_src_build},
+             {"CMakeLists.txt", tni_src_cmake},
              {"README.md", tni_src_readme},
              {"%s-profile.yaml", tni_src_profile}};
 

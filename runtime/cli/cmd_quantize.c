@@ -140,7 +140,7 @@ int cmd_quantize(int argc, const char **argv) {
   const opt_row own[] = {
       {"output", 'o', OPT_TEXT, &q.out, "DIR", NULL, "the folder to make", NULL},
       {"text", 0, OPT_TEXT, &q.text, "FILE", NULL, "for calibration: a text, or a .json list of strings", NULL},
-      {"bits", 0, OPT_TEXT, &q.width, "B", NULL, "of a weight: 2, 3, 4 or 8; with a point (3.5) the mean of all", "4"},
+      {"bits", 0, OPT_TEXT, &q.width, "B", NULL, "of a weight: 2, 3, 4 or 8; with a point (3.5) the mean of all in the file", "4"},
       {"max-mb", 0, OPT_REAL, &q.max_mb, "M", ">0", "of the model's files: widths by what products lose", ""},
       {"block", 0, OPT_INT, &q.block, "N", "16..128", "weights that share a scale: 16, 32, 64 or 128", "32"},
       {"weights", 0, OPT_TEXT, &q.weights, "F", NULL, "a weight format by its name, in place of bits and block", NULL},

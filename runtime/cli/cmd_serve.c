@@ -15,7 +15,7 @@ enum { MAX_MODELS = 64, MAX_KEYS = 256 };
 typedef struct serve_args {
   char *host, *key_file, *cors, *draft;
   char **embedding, **names;
-  int port, slots, queue, connections, predict, timeout, drain, max_body_mb, prefix_mb, models_mb, lookup, draft_tokens;
+  int port, slots, queue, connections, predict, timeout, drain, max_body_mb, prefix_mb, models_mb, lookup, draft_tokens, exact;
   tn_lm *draft_lm;
   serve_model models[MAX_MODELS];
   char *owned[MAX_MODELS]; /* names */
@@ -119,6 +119,7 @@ static int serve(cli *c, const serve_args *a) {
                         .n_names = names,
                         .cors = a->cors,
                         .slots = (uint32_t)a->slots,
+                        .exact = a->exact,
                         .waiting = (uint32_t)a->queue,
                         .prefix_bytes = (uint64_t)a->prefix_mb << 20,
                         .lookup = (uint32_t)a->lookup,
@@ -130,6 +131,7 @@ static int serve(cli *c, const serve_args *a) {
                         .drain_s = (uint32_t)a->drain,
                         .max_body = (size_t)a->max_body_mb << 20,
                         .note = cli_note};
+  cli_lose_unread(); /* who started it and does not read what it says must not stop it */
   c->unwatched = true; /* the server looks at signals */
   const tn_status st = serve_run(&o, &c->err);
   return st == TN_OK ? EXIT_DONE : cli_fail(c, st);
@@ -166,6 +168,7 @@ static int start(cli *c, int argc, const char **argv, serve_args *a) {
       {"port", 0, OPT_INT, &a->port, "N", "0..65535", "port; 0: a free one", NULL},
       {"embedding", 'e', OPT_LIST, &a->embedding, "MODEL", NULL, "a model for /v1/embeddings", NULL},
       {"slots", 'j', OPT_INT, &a->slots, "N", "1..64", "conversations of a model at a time, each with caches", NULL},
+      {"exact", 0, OPT_FLAG, &a->exact, NULL, NULL, "each conversation on steps of its own: the bits that it has alone, on any device", NULL},
       {"queue", 0, OPT_INT, &a->queue, "N", "0..100000", "requests that wait for a slot; more are refused", NULL},
       {"models-mb", 0, OPT_INT, &a->models_mb, "MB", "0..16777216",
        "memory of models, MiB: each is loaded when a request wants it, and idle ones go for it; 0: all are loaded", NULL},

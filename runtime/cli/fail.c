@@ -2,10 +2,13 @@
  *
  * What goes wrong: texts on stderr, one JSON object on stdout, exit codes.
  */
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/base/base.h"
 #include "runtime/cli/cli.h"
@@ -53,14 +56,49 @@ void cli_escape_json(json_t *j) {
   json_array_foreach(j, i, v) cli_escape_json(v);
 }
 
-void cli_vsay(const char *fmt, va_list ap) {
-  char text[16384];
-  vsnprintf(text, sizeof text, fmt, ap);
-  for (const char *s = text; *s;) {
+static void write_text(const char *s) {
+  while (*s) {
     const size_t n = *s == '\n' ? 0 : control_at(s);
     if (!n) fputc(*s++, stderr);
     for (size_t i = 0; i < n; i++) fprintf(stderr, "\\x%02x", (unsigned char)*s++);
   }
+}
+
+enum { LINE = 960 }; /* a pipe that can be written to takes 4,096 bytes at once; each of a line may become four */
+static struct {
+  bool on;
+  pthread_mutex_t lock;
+  unsigned long long lost;
+} unread = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void cli_lose_unread(void) { unread.on = true; }
+
+/* Lines of other threads wait, so that there is room for this one. */
+static void write_or_lose(char *text) {
+  struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+  if (strlen(text) >= LINE) memcpy(text + LINE - 5, "...\n", 5);
+  pthread_mutex_lock(&unread.lock);
+  if (poll(&p, 1, 0) == 0) {
+    unread.lost++;
+  } else {
+    if (unread.lost) fprintf(stderr, "%llu lines before this one were not written: nobody read them\n", unread.lost);
+    unread.lost = 0;
+    write_text(text);
+  }
+  pthread_mutex_unlock(&unread.lock);
+}
+
+static void say_text(char *text) {
+  if (unread.on)
+    write_or_lose(text);
+  else
+    write_text(text);
+}
+
+void cli_vsay(const char *fmt, va_list ap) {
+  char text[16384];
+  vsnprintf(text, sizeof text, fmt, ap);
+  say_text(text);
 }
 
 void cli_say(const char *fmt, ...) {
@@ -166,9 +204,11 @@ int cli_usage(cli *c, const char *fmt, ...) {
 }
 
 void cli_note(const char *fmt, ...) {
+  char text[16384];
   va_list ap;
   va_start(ap, fmt);
-  cli_vsay(fmt, ap);
+  vsnprintf(text, sizeof text - 1, fmt, ap);
   va_end(ap);
-  fputc('\n', stderr);
+  strcat(text, "\n");
+  say_text(text);
 }

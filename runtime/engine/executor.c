@@ -21,10 +21,10 @@ struct tni_executor {
   uint32_t n;                  /* of this run: ids are piece * per + task */
   tni_taskgraph chain;         /* where the session's graph is missing */
   tni_taskgraph joint;         /* of several pieces */
-  tni_taskgraph *of_joint;     /* [cap] the graphs it was made from, the last of the run's pieces: only compared */
+  uint64_t *of_joint;          /* [cap] the graphs it was made from, the last of the run's pieces */
   uint32_t joined;             /* pieces of joint */
   const tni_taskgraph *graph;
-  tni_taskgraph of_succ; /* the graph that succ was made from: its arrays are only compared */
+  uint64_t of_succ; /* the graph that succ was made from */
   uint32_t *first_succ, *succ, *fill;
   uint32_t succ_room;
   uint32_t *wait;           /* [cap * per, as what follows] predecessors that are not done, nor before it in its lane */
@@ -57,7 +57,7 @@ static tn_status make_successors(tni_executor *e) {
   for (uint32_t t = 2; t < e->n + 2; t++) e->first_succ[t] += e->first_succ[t - 1];
   for (uint32_t t = 0; t < e->n; t++)
     for (uint32_t i = g->first[t]; i < g->first[t + 1]; i++) e->succ[e->first_succ[g->pred[i] + 1]++] = t;
-  e->of_succ = *g;
+  e->of_succ = g->id;
   return TN_OK;
 }
 
@@ -78,7 +78,7 @@ static tn_status join_graphs(tni_executor *e) {
         ok = tni_edges_add(&all, p * e->per + g->pred[i], p * e->per + t);
     for (uint32_t i = 0; ok && p && i < e->exec->n_carried; i++)
       ok = tni_edges_add(&all, (p - 1) * e->per + e->exec->carried[i].from, p * e->per + e->exec->carried[i].to);
-    e->of_joint[p] = *g;
+    e->of_joint[p] = g->id;
   }
   tn_status st = ok ? tni_taskgraph_make(e->n, all.v, all.n, &e->joint) : TN_E_NO_MEMORY;
   free(all.v);
@@ -91,10 +91,10 @@ static tn_status take_graph(tni_executor *e) {
   tn_status st = e->chain.first ? TN_OK : tni_taskgraph_chain(e->per, &e->chain);
   if (st != TN_OK) return st;
   for (uint32_t p = 0; same && p < e->n_pieces; p++)
-    same = !memcmp(&e->of_joint[p], graph_of(e, p), sizeof *e->of_joint);
+    same = e->of_joint[p] == graph_of(e, p)->id;
   if (e->n_pieces > 1 && !same) st = join_graphs(e);
   e->graph = e->n_pieces > 1 ? &e->joint : graph_of(e, 0);
-  if (st != TN_OK || memcmp(&e->of_succ, e->graph, sizeof e->of_succ) == 0) return st;
+  if (st != TN_OK || e->of_succ == e->graph->id) return st;
   return make_successors(e);
 }
 
@@ -551,7 +551,7 @@ tn_status tni_executor_create(tn_session *s, tni_sexec *x, uint32_t pieces, tni_
   e->per = x->exec->n_tasks;
   e->cap = pieces;
   tni_error_init(&e->why);
-  e->of_joint = TNI_NEW_ARRAY(s->mem, tni_taskgraph, pieces);
+  e->of_joint = TNI_NEW_ARRAY(s->mem, uint64_t, pieces);
   e->first_succ = TNI_NEW_ARRAY(s->mem, uint32_t, n + 2);
   e->wait = TNI_NEW_ARRAY(s->mem, uint32_t, n + 1);
   e->passed = TNI_NEW_ARRAY(s->mem, bool, n + 1);

@@ -25,6 +25,14 @@ static float zero_at(const tni_quantized *q, int64_t n, int64_t b) {
   return q->zero_kind == TNI_ZERO_NONE ? 0.f : (float)(1u << (q->bits - 1));
 }
 
+/* 0 or a normal number, or infinite; a NaN is none. */
+static bool is_plain_half(const uint8_t *p, int64_t i) {
+  uint16_t h;
+  memcpy(&h, p + i * 2, sizeof h);
+  h &= 0x7fff;
+  return h == 0 || (h >= 0x0400 && h <= 0x7c00);
+}
+
 /* A binary16 that is no denormal: kernels that flush them read it too. */
 static bool fits_half(float v) {
   uint16_t h = tni_f32_to_f16(v);
@@ -43,7 +51,9 @@ void tni_quantized_look(tni_quantized *q) {
   bool half = true;
   uint32_t zeros = q->zero_kind == TNI_ZERO_MIDDLE ? TN_ZERO_HALF : TN_ZERO_CODES;
   const int64_t scales = q->levels && q->levels->n_steps ? q->N : q->N * q->blocks;
-  for (int64_t i = 0; half && i < scales; i++) half = fits_half(scale_at(q->scale_dtype, q->scales, i));
+  for (int64_t i = 0; half && i < scales; i++)
+    half =
+        q->scale_dtype == TN_DT_F16 ? is_plain_half(q->scales, i) : fits_half(scale_at(q->scale_dtype, q->scales, i));
   for (int64_t i = 0; q->zero_kind == TNI_ZERO_VALUES && zeros != TN_ZERO_UNKNOWN && i < q->N * q->blocks; i++)
     zeros = with_zero(zeros, scale_at(q->scale_dtype, q->zeros, i), q->bits);
   q->fits = half ? TN_DT_F16 : TN_DT_F32;
@@ -141,14 +151,27 @@ tni_quantized tni_stored_halves(uint32_t dtype, const void *data, int64_t rows, 
                          .codes = data};
 }
 
+void tni_quantized_pieces(const tni_quantized *q, tni_quantized_piece pieces[TNI_QUANTIZED_PIECES]) {
+  const bool stepped = q->levels && q->levels->n_steps, values = q->zero_kind == TNI_ZERO_VALUES;
+  const uint64_t scale = tni_dtype_bits(q->scale_dtype) / 8, rows = (uint64_t)q->N;
+  const uint64_t scale_row = (stepped ? 1 : (uint64_t)q->blocks) * scale;
+  uint64_t zeros = 0;
+  if (values || q->zero_kind == TNI_ZERO_CODES) zeros = rows * (values ? scale_row : (uint64_t)q->zero_row_bytes);
+  pieces[TNI_QUANTIZED_CODES] = (tni_quantized_piece){q->codes, rows * (uint64_t)q->row_bytes};
+  pieces[TNI_QUANTIZED_SCALES] = (tni_quantized_piece){q->scales, rows * scale_row};
+  pieces[TNI_QUANTIZED_ZEROS] = (tni_quantized_piece){q->zeros, zeros};
+  pieces[TNI_QUANTIZED_INDEX] = (tni_quantized_piece){0};
+  if (stepped)
+    pieces[TNI_QUANTIZED_INDEX] = (tni_quantized_piece){q->levels->index, rows * (uint64_t)q->levels->index_row_bytes};
+}
+
 uint64_t tni_quantized_bytes(const tni_quantized *q) {
-  const uint64_t scale = tni_dtype_bits(q->scale_dtype) / 8, blocks = (uint64_t)q->blocks;
-  if (q->levels && q->levels->n_steps)
-    return (uint64_t)q->N * ((uint64_t)q->row_bytes + scale + (uint64_t)q->levels->index_row_bytes);
-  const uint64_t zeros = q->zero_kind == TNI_ZERO_CODES    ? (uint64_t)q->zero_row_bytes
-                         : q->zero_kind == TNI_ZERO_VALUES ? blocks * scale
-                                                           : 0;
-  return (uint64_t)q->N * ((uint64_t)q->row_bytes + blocks * scale + zeros);
+  if (tni_is_stored_halves(q)) return (uint64_t)q->N * (uint64_t)q->row_bytes;
+  tni_quantized_piece pieces[TNI_QUANTIZED_PIECES];
+  uint64_t all = 0;
+  tni_quantized_pieces(q, pieces);
+  for (int i = 0; i < TNI_QUANTIZED_PIECES; i++) all += pieces[i].bytes;
+  return all;
 }
 
 static tn_status read_grid(const tn_quant *view, int64_t n0, int64_t n1, uint8_t *codes, float *scales, float *zeros) {

@@ -35,6 +35,9 @@ typedef struct tni_quantized_levels {
   int64_t index_row_bytes;
 } tni_quantized_levels;
 
+/* Pieces, and where their bytes lie in the model's files. file NULL: not stored so, or not known. */
+enum { TNI_QUANTIZED_CODES, TNI_QUANTIZED_SCALES, TNI_QUANTIZED_ZEROS, TNI_QUANTIZED_INDEX, TNI_QUANTIZED_PIECES };
+
 typedef struct tni_quantized {
   uint32_t bits, zero_kind; /* zeros: 2^(bits-1) everywhere, codes, values of scale_dtype, or 0 everywhere */
   int64_t N, K, block;      /* the tensor is [N, K], or [K, N] where transposed */
@@ -47,6 +50,7 @@ typedef struct tni_quantized {
   uint32_t fits, zeros_are;           /* what tni_quantized_look found: dtype that every scale fits, TN_ZERO_* */
   const tni_quantized_levels *levels; /* NULL: w = (code - zero) * scale */
   uint8_t flip; /* xor'ed into each code: 2^(bits-1) for two's complement, whose zeros are flipped too */
+  tni_origin from[TNI_QUANTIZED_PIECES];
 } tni_quantized;
 
 /* Code i of a row. */
@@ -78,6 +82,12 @@ uint64_t tni_quantized_bytes(const tni_quantized *q);
 /* The matrix dims[2] of halves at data, in the tensor's order or (turned) as its transpose. */
 tni_quantized tni_stored_halves(uint32_t dtype, const void *data, int64_t rows, int64_t columns, bool turned);
 static inline bool tni_is_stored_halves(const tni_quantized *q) { return q && q->bits == TNI_STORED_HALVES; }
+/* The pieces; bytes is 0 where there is none. Not of stored halves. */
+typedef struct tni_quantized_piece {
+  const void *data;
+  uint64_t bytes;
+} tni_quantized_piece;
+void tni_quantized_pieces(const tni_quantized *q, tni_quantized_piece pieces[TNI_QUANTIZED_PIECES]);
 /* As plugins see it. Not of stored halves. */
 void tni_quantized_view(const tni_quantized *q, tn_quant *out);
 /* Elements [first, first + n) in the tensor's order. */

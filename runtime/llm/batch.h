@@ -14,6 +14,7 @@
 #include <tenon/lm.h>
 
 #include "runtime/llm/lm.h"
+#include "runtime/llm/pace.h"
 #include "runtime/llm/prefix.h"
 #include "runtime/session/session.h"
 
@@ -32,7 +33,8 @@ typedef struct tni_text {
   uint64_t left;  /* when the slot was given back */
   int32_t guess[TNI_GUESS_ROWS]; /* that the step under way tries */
   size_t n_guess;
-  tn_status st;   /* its own failure */
+  double right; /* how likely its guesses come (pace.h); 0: none was tried yet */
+  tn_status st; /* its own failure */
   tn_long_error why;
   int64_t begun_ns, first_ns, last_ns; /* start, first and last token; 0: none yet */
 } tni_text;
@@ -55,15 +57,17 @@ struct tn_batch {
   tni_prefix prefix; /* what slots had before (batch_prefix.c) */
   const tn_session *prefix_of;
   tn_batch_prefixes counts;
-  bool no_guesses;         /* the model's state cannot go back, or it has no logits but the last */
+  bool no_guesses;          /* the model's state cannot go back, or it has no logits but the last */
   tn_batch_guesses guesses; /* of texts that gave their slots back */
+  tni_pace pace;
 };
 
 /* Whether the text goes on. */
 bool tni_text_runs(const tni_text *t);
 /* It is past its prompt: one token of it is to be run. */
 bool tni_text_decodes(const tni_text *t);
-/* Its next tokens, from the logits of its last one and of its guesses, [n_guess + 1, vocab]; its own failure is its end. */
+/* Its next tokens, from the logits of its last one and of its guesses, [n_guess + 1, vocab]; its own failure is its
+ * end. */
 void tni_text_token(tn_batch *b, tni_text *t, const float *logits, size_t vocab);
 
 /* shared: one session for all slots, where the model can. Makes the slots' chats, and b->chunk. */
@@ -80,11 +84,14 @@ void tni_batch_forget(tn_batch *b, uint32_t slot);
 void tni_batch_save(tn_batch *b, uint32_t slot);
 /* Before the first step of a slot's prompt: others may have come so far since it was started. */
 void tni_batch_begin(tn_batch *b, uint32_t slot);
-/* The next step of the texts that decode, n of them, tries guesses: t->guess of each, and *more, the most of them. Their
- * histories have so many tokens beyond their ends, of which the last repeat where a text has fewer guesses. */
+/* The next step of the texts that decode, n of them, tries guesses: t->guess of each, and *more, the most of them.
+ * Their histories have so many tokens beyond their ends, of which the last repeat where a text has fewer guesses. */
 TN_MUST_CHECK tn_status tni_batch_guess(tn_batch *b, uint32_t n, size_t *more, tn_error *err);
-/* The text's last token and `more` guesses ran, and its tokens were drawn: what it did not become is forgotten. Before the
- * step it had n tokens. */
+/* The step took so long, and `tokens` of the text came of it. */
+void tni_batch_took(tn_batch *b, size_t rows, int64_t ns);
+void tni_batch_came(tn_batch *b, tni_text *t, size_t tokens);
+/* The text's last token and `more` guesses ran, and its tokens were drawn: what it did not become is forgotten. Before
+ * the step it had n tokens. */
 TN_MUST_CHECK tn_status tni_batch_rewind(tn_batch *b, tni_text *t, size_t n, size_t more, tn_error *err);
 /* One step. */
 TN_MUST_CHECK tn_status tni_batch_run(tn_batch *b, tn_error *err);

@@ -4,7 +4,8 @@
  *
  * All texts of a step run as many positions. One with fewer guesses than another repeats its last, and those rows are
  * work for nothing. So the more texts decode, the fewer guesses each may have, and a step tries no more than so many
- * that at least half of the rows beside the texts' last tokens are guesses.
+ * that at least half of the rows beside the texts' last tokens are guesses, and than the device is fast enough for
+ * (pace.h).
  */
 #include <string.h>
 
@@ -43,14 +44,39 @@ static void guess_of(tn_batch *b, tni_text *t, size_t most, bool draft) {
   if (tni_gen_guess(t->gen, most, draft, t->guess, &t->n_guess, &none.error) != TN_OK) t->n_guess = 0;
 }
 
-/* The most of guesses with which half of the rows beside the last tokens are some. */
-static size_t worth(const tn_batch *b, uint32_t n, size_t most) {
+static double right_of(const tn_batch *b, const tni_text *t) { return t->right > 0 ? t->right : b->pace.right; }
+
+/* The most of guesses with which half of the rows beside the last tokens are some, and that pay. */
+static size_t worth(tn_batch *b, uint32_t n, size_t most) {
+  tni_pace_text texts[TNI_GUESS_ROWS];
+  size_t k = 0;
   for (; most; most--) {
     size_t guesses = 0;
     for (uint32_t i = 0; i < b->n; i++) guesses += b->slots[i].n_guess < most ? b->slots[i].n_guess : most;
     if (2 * guesses >= n * most) break;
   }
-  return most;
+  for (uint32_t i = 0; most && i < b->n; i++)
+    if (tni_text_decodes(&b->slots[i])) texts[k++] = (tni_pace_text){b->slots[i].n_guess, right_of(b, &b->slots[i])};
+  return most ? tni_pace_worth(&b->pace, texts, k, most) : 0;
+}
+
+/* Guesses that are there but not worth a row. */
+static void leave_guesses(tn_batch *b, tni_text *t, size_t most) {
+  if (t->n_guess <= most) return;
+  if (!most) {
+    t->right = tni_pace_forgets(right_of(b, t));
+    b->pace.right = tni_pace_forgets(b->pace.right);
+  }
+  t->n_guess = most;
+}
+
+void tni_batch_took(tn_batch *b, size_t rows, int64_t ns) { tni_pace_took(&b->pace, rows, ns); }
+
+void tni_batch_came(tn_batch *b, tni_text *t, size_t tokens) {
+  if (!t->n_guess || !tokens || !tni_text_runs(t)) return; /* a text that ended says nothing of its guesses */
+  const size_t came = tni_pace_came(t->n_guess, tokens);
+  t->right = tni_pace_right(right_of(b, t), t->n_guess, came);
+  b->pace.right = tni_pace_right(b->pace.right, t->n_guess, came);
 }
 
 static tn_status append_guesses(tni_text *t, size_t more, tn_error *err) {
@@ -73,9 +99,13 @@ tn_status tni_batch_guess(tn_batch *b, uint32_t n, size_t *more, tn_error *err) 
     if (most && tni_text_decodes(t)) guess_of(b, t, most, n <= DRAFT_TEXTS);
     if (t->n_guess > longest) longest = t->n_guess;
   }
-  *more = b->session ? worth(b, n, longest) : longest;
-  for (uint32_t i = 0; *more < longest && i < b->n; i++)
-    if (b->slots[i].n_guess > *more) b->slots[i].n_guess = *more;
+  *more = b->session ? worth(b, n, longest) : 0;
+  for (uint32_t i = 0; i < b->n; i++) {
+    tni_text *t = &b->slots[i];
+    const tni_pace_text alone = {t->n_guess, right_of(b, t)};
+    leave_guesses(b, t, b->session ? *more : tni_pace_worth(&b->pace, &alone, 1, t->n_guess));
+    if (!b->session && t->n_guess > *more) *more = t->n_guess;
+  }
   for (uint32_t i = 0; st == TN_OK && *more && i < b->n; i++)
     if (tni_text_decodes(&b->slots[i])) st = append_guesses(&b->slots[i], *more, err);
   return st;

@@ -72,6 +72,7 @@ static bool can_guess(const tn_batch *b) {
 tn_status tni_batch_open(tn_batch *b, bool shared, tn_error *err) {
   const tn_status st = shared && tn_model_has_slots(b->lm->model) ? open_shared(b, err) : open_alone(b, err);
   b->no_guesses = st != TN_OK || !can_guess(b);
+  tni_pace_init(&b->pace);
   return st;
 }
 
@@ -174,7 +175,8 @@ static const float *logits_of(tn_batch *b, uint32_t r, uint32_t count, size_t n,
   const size_t rows = o->rank == 3 ? (size_t)o->dims[1] : 1, v = o->rank ? (size_t)o->dims[o->rank - 1] : 0;
   const size_t e = tni_lm_elem_bytes(o->dtype);
   if ((o->rank != 2 && o->rank != 3) || o->dims[0] != count || !v || rows < n || !o->data) {
-    (void)tni_fail(err, TN_E_INVALID, o->name, "%s has no %zu rows of logits for each of %u sequences", o->name, n, count);
+    (void)tni_fail(err, TN_E_INVALID, o->name, "%s has no %zu rows of logits for each of %u sequences", o->name, n,
+                   count);
     return NULL;
   }
   tn_tensor last = *o;
@@ -218,6 +220,7 @@ static tn_status take_tokens(tn_batch *b, uint32_t count, size_t more, tn_error 
     size_t vocab = 0;
     const float *logits = logits_of(b, r, count, more + 1, &vocab, err);
     if (logits) tni_text_token(b, t, logits, vocab);
+    if (logits) tni_batch_came(b, t, t->c->n - n);
     const tn_status back = tni_batch_rewind(b, t, n, more, err);
     if (!logits || back != TN_OK) st = (tn_status)err->code;
   }
@@ -253,7 +256,9 @@ static size_t piece_of(const tn_batch *b, const tni_text *t, bool *ends) {
 static tn_status decode(tn_batch *b, uint32_t n, tn_error *err) {
   size_t more = 0;
   tn_status st = tni_batch_guess(b, n, &more, err);
+  const int64_t began = tni_now_ns();
   if (st == TN_OK) st = run_rows(b, 0, n, more + 1, more ? ALL_LOGITS : LAST_LOGITS, err);
+  if (st == TN_OK) tni_batch_took(b, n * (more + 1), tni_now_ns() - began);
   return st == TN_OK ? take_tokens(b, n, more, err) : st;
 }
 
@@ -287,10 +292,14 @@ static tn_status run_alone(tn_batch *b, tni_text *t, size_t n, size_t more, bool
   const float *logits;
   size_t rows, vocab;
   const size_t all = c->n;
+  const bool decodes = tni_text_decodes(t);
+  const int64_t began = tni_now_ns();
   c->n = c->fed + n;
   const tn_status st = tni_chat_step(c, !more, &logits, &rows, &vocab, err);
   c->n = all;
+  if (st == TN_OK && decodes) tni_batch_took(b, n, tni_now_ns() - began);
   if (st == TN_OK && wants) tni_text_token(b, t, logits, vocab);
+  if (st == TN_OK && decodes) tni_batch_came(b, t, c->n - all);
   return st == TN_OK && more ? tni_batch_rewind(b, t, all, more, err) : st;
 }
 

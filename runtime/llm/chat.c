@@ -30,6 +30,7 @@ static tn_status init_chat(tn_chat *c, tn_error *err) {
 tn_chat *tni_chat_bare(tn_lm *lm, int64_t context) {
   tn_chat *c = calloc(1, sizeof *c);
   if (!c) return NULL;
+  tni_pace_init(&c->pace);
   c->lm = lm;
   c->context = context;
   __atomic_fetch_add(&lm->holders, 1, __ATOMIC_ACQ_REL);

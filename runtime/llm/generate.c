@@ -194,6 +194,14 @@ static tn_status guess_tokens(gen *g, int32_t *ids, size_t *n) {
   return tni_gen_guess(g, LOOKUP_MOST, true, ids, n, g->err);
 }
 
+/* Fewer where fewer pay (pace.h). */
+static void pay_guesses(gen *g, size_t *n) {
+  tni_pace *p = &g->c->pace;
+  const tni_pace_text alone = {*n, p->right};
+  if (*n) *n = tni_pace_worth(p, &alone, 1, *n);
+  if (alone.guesses && !*n) p->right = tni_pace_forgets(p->right);
+}
+
 /* The last token and n guesses in one step. What is in the caches after the first guess that did not come is
  * forgotten. */
 static tn_status try_guesses(gen *g, const int32_t *guess, size_t n) {
@@ -202,9 +210,13 @@ static tn_status try_guesses(gen *g, const int32_t *guess, size_t n) {
   const float *logits;
   size_t rows, vocab;
   tn_status st = tni_chat_append(c, guess, n, g->err);
+  const int64_t began = tni_now_ns();
   if (st == TN_OK) st = tni_chat_step(c, false, &logits, &rows, &vocab, g->err);
+  if (st == TN_OK) tni_pace_took(&c->pace, n + 1, tni_now_ns() - began);
   c->n = base;
   if (st == TN_OK) st = tni_gen_take_rows(g, guess, n, logits, vocab, g->err);
+  if (st == TN_OK && !g->res.reason)
+    c->pace.right = tni_pace_right(c->pace.right, n, tni_pace_came(n, c->n - base));
   if (st != TN_OK || c->fed <= c->n - 1) return st;
   c->fed = c->n - 1;
   if (tn_session_truncate(c->session, (int64_t)c->fed, NULL) == TN_OK) return TN_OK;
@@ -225,9 +237,12 @@ static tn_status generation_loop(gen *g) {
   if (st == TN_OK) st = tni_gen_token(g, logits, vocab, g->err);
   while (st == TN_OK && !g->res.reason) {
     st = guess_tokens(g, guess, &n);
+    pay_guesses(g, &n);
     if (st == TN_OK && n) st = try_guesses(g, guess, n);
     if (st != TN_OK || n) continue;
+    const int64_t began = tni_now_ns();
     st = tni_chat_step(g->c, true, &logits, &rows, &vocab, g->err);
+    if (st == TN_OK) tni_pace_took(&g->c->pace, 1, tni_now_ns() - began);
     if (st == TN_OK) st = one_token(g, logits, vocab);
   }
   g->res.decode_ns = tni_now_ns() - t1;

@@ -18,6 +18,7 @@
 #include "runtime/base/base.h"
 #include "runtime/llm/config.h"
 #include "runtime/llm/inputs.h"
+#include "runtime/llm/pace.h"
 #include "runtime/llm/template.h"
 #include "runtime/llm/tokenizer/tokenizer.h"
 
@@ -74,6 +75,7 @@ struct tn_chat {
   int32_t *history;
   size_t n, cap, fed; /* tokens; those in the cache */
   int64_t context;    /* positions that it may have */
+  tni_pace pace;      /* of guesses of a text alone */
   tni_chat_mem *feed; /* [n_in] what each input points to */
   tn_tensor *in, *out;
   const tn_tensor **in_ptr;

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <tenon/lm.h>
 
 #include "runtime/llm/lm.h"
@@ -28,8 +29,26 @@ void tni_spelling_release(tni_spelling *s) {
   free(s);
 }
 
+static bool is_eos(const tn_lm *lm, int32_t id) {
+  for (size_t i = 0; i < lm->config.n_eos; i++)
+    if (lm->config.eos[i] == id) return true;
+  return false;
+}
+
+/* Special tokens stand for themselves; one that ends the text is no part of it. */
 static bool token_bytes(void *user, int32_t id, tni_str *out) {
-  tni_tokenizer_bytes(user, id, out);
+  const tn_lm *lm = user;
+  static const char mark = (char)TNI_VOCAB_MARK;
+  const char *text = tni_tokenizer_is_special(lm->tok, id) ? tni_tokenizer_token(lm->tok, id) : NULL;
+  if (text && is_eos(lm, id)) return true;
+  if (text) tni_str_add(out, &mark, 1);
+  const size_t before = out->n;
+  if (text)
+    tni_str_add(out, text, strlen(text));
+  else
+    tni_tokenizer_bytes(lm->tok, id, out);
+  /* A byte that no text has is not taken for a special token. */
+  if (!text && out->n > before && memchr(out->v + before, TNI_VOCAB_MARK, out->n - before)) out->n = before;
   return !out->failed;
 }
 
@@ -40,7 +59,7 @@ static tn_status find_vocab(const tn_lm *lm, const tni_vocab **out, tn_error *er
     return tni_fail(err, TN_E_UNSUPPORTED, lm->tok_path,
                     "a grammar needs a tokenizer whose tokens are bytes of the text: its decoder is another");
   pthread_mutex_lock(&s->lock);
-  if (!s->vocab) s->vocab = tni_vocab_create(tni_tokenizer_vocab_size(lm->tok), token_bytes, lm->tok);
+  if (!s->vocab) s->vocab = tni_vocab_create(tni_tokenizer_vocab_size(lm->tok), token_bytes, (void *)(uintptr_t)lm);
   *out = s->vocab;
   pthread_mutex_unlock(&s->lock);
   return *out ? TN_OK : tni_fail_memory(err, "grammar");

@@ -31,6 +31,11 @@ static const tni_tensor *stored_tensor(tni_emit *e, tn_id v, const char *what, u
   return NULL;
 }
 
+/* Where v's bytes lie, as a piece of q. */
+static void set_from(const tni_emit *e, tni_quantized *q, int piece, tn_id v) {
+  q->from[piece] = tni_graph_value(e->g, v)->origin;
+}
+
 /* bits, N, K and block are in q: the rest of its geometry. */
 static bool set_geometry(tni_emit *e, tni_quantized *q) {
   if (q->bits < 2 || q->bits > 8 || q->N < 1 || q->K < 1 || q->block < 1 || q->N > MAX_DIM || q->K > MAX_DIM ||
@@ -50,6 +55,7 @@ static void take_scales(tni_emit *e, tn_id v, tni_quantized *q) {
   if (!t) return;
   q->scales = t->data;
   q->scale_dtype = t->dtype;
+  set_from(e, q, TNI_QUANTIZED_SCALES, v);
 }
 
 /* Zeros are codes where they are stored as `codes`, else values like the scales. */
@@ -61,12 +67,14 @@ static void take_zeros(tni_emit *e, tn_id v, uint32_t codes, int64_t count, tni_
   if (!t) return;
   q->zero_kind = values ? TNI_ZERO_VALUES : TNI_ZERO_CODES;
   q->zeros = t->data;
+  set_from(e, q, TNI_QUANTIZED_ZEROS, v);
 }
 
 static bool take_nbits(tni_emit *e, tni_quantized *q, tn_id codes, tn_id scales, tn_id zeros) {
   if (e->st || !set_geometry(e, q)) return false;
   const tni_tensor *t = stored_tensor(e, codes, "weights", TN_DT_U8, q->N * q->row_bytes);
   if (t) q->codes = t->data;
+  if (t) set_from(e, q, TNI_QUANTIZED_CODES, codes);
   take_scales(e, scales, q);
   take_zeros(e, zeros, TN_DT_U8, q->N * q->zero_row_bytes, q);
   return e->st == TN_OK;
@@ -128,6 +136,7 @@ static tn_id regroup_rows(tni_emit *e, tn_id x, tni_quantized *q) {
       tni_quantized_put(codes + n * q->row_bytes, k, q->bits, code);
     }
   q->codes = codes;
+  q->from[TNI_QUANTIZED_CODES] = (tni_origin){0};
   tni_em_node gather = {.type = "Gather", .n_in = 2, .in = {x, tni_em_vector(e, order, (size_t)q->K)}, .n_attr = 1};
   gather.attr[0] = tni_raw_int("axis", -1);
   return tni_em_node_add(e, &gather);
@@ -193,7 +202,7 @@ static void take_table(tni_emit *e, tni_quantized *q, tni_quantized_levels *l) {
   q->row_bytes = ((q->K + l->vec - 1) / l->vec * q->bits + 7) / 8;
 }
 
-static void take_steps(tni_emit *e, const tni_quantized *q, tni_quantized_levels *l) {
+static void take_steps(tni_emit *e, tni_quantized *q, tni_quantized_levels *l) {
   if (e->st || tni_em_in(e, IN_STEPS) == TN_NONE) return;
   const tni_tensor *t = stored_tensor(e, tni_em_in(e, IN_STEPS), "steps", TN_DT_F32, -1);
   if (!t) return;
@@ -205,7 +214,9 @@ static void take_steps(tni_emit *e, const tni_quantized *q, tni_quantized_levels
   l->steps = own_floats(e, t, "steps");
   l->index_row_bytes = (q->blocks * l->index_bits + 7) / 8;
   t = stored_tensor(e, tni_em_in(e, IN_INDEX), "index", TN_DT_U8, q->N * l->index_row_bytes);
-  if (t) l->index = t->data;
+  if (!t) return;
+  l->index = t->data;
+  set_from(e, q, TNI_QUANTIZED_INDEX, tni_em_in(e, IN_INDEX));
 }
 
 static bool take_levels(tni_emit *e, tni_quantized *q, tni_quantized_levels *l) {
@@ -220,6 +231,8 @@ static bool take_levels(tni_emit *e, tni_quantized *q, tni_quantized_levels *l) 
   if (t) q->scales = t->data;
   if (t) q->scale_dtype = t->dtype;
   if (e->st) return false;
+  set_from(e, q, TNI_QUANTIZED_CODES, tni_em_in(e, IN_CODES));
+  set_from(e, q, TNI_QUANTIZED_SCALES, tni_em_in(e, IN_SCALES));
   check_codes(e, q->codes, q->N, q->row_bytes, (q->K + l->vec - 1) / l->vec, q->bits, l->n, "codes");
   if (l->n_steps) check_codes(e, l->index, q->N, l->index_row_bytes, q->blocks, l->index_bits, l->n_steps, "index");
   return e->st == TN_OK;
@@ -248,9 +261,10 @@ void tni_contrib_matmul_levels(tni_emit *e) {
 
 /* v as a constant matrix. GenAI's builder shares a head's codes [V, blocks, bytes] through a Reshape: the same bytes.
  */
-static const tni_tensor *table_codes(const tni_emit *e, tn_id v, tni_tensor *reshaped) {
+static const tni_tensor *table_codes(const tni_emit *e, tn_id v, tni_tensor *reshaped, tn_id *stored) {
   const tni_tensor *t = tni_em_const(e, v), *to;
   int64_t count, all;
+  *stored = v;
   if (t) return t->data && t->rank == 2 ? t : NULL;
   const tni_value *x = tni_graph_value(e->g, v);
   const tni_node *n = x ? tni_graph_node(e->g, x->pub.producer) : NULL;
@@ -258,6 +272,7 @@ static const tni_tensor *table_codes(const tni_emit *e, tn_id v, tni_tensor *res
   t = tni_em_const(e, n->pub.in[0]);
   to = tni_em_const(e, n->pub.in[1]);
   if (!t || !t->data || !to || !to->data || to->dtype != TN_DT_I64 || to->bytes != 2 * sizeof(int64_t)) return NULL;
+  *stored = n->pub.in[0];
   *reshaped = *t;
   reshaped->rank = 2;
   memcpy(reshaped->dims, to->data, 2 * sizeof(int64_t));
@@ -271,7 +286,8 @@ void tni_contrib_gather_blocks(tni_emit *e) {
   static const char *const names[] = {"bits", "block_size", "gather_axis", "quantize_axis", NULL};
   if (!tni_em_knows(e, 4, 1, names)) return;
   tni_tensor reshaped;
-  const tni_tensor *data = table_codes(e, tni_em_in(e, 0), &reshaped);
+  tn_id stored;
+  const tni_tensor *data = table_codes(e, tni_em_in(e, 0), &reshaped, &stored);
   if (!data) {
     tni_em_fail(e, TN_E_UNSUPPORTED, "data is no constant matrix");
     return;
@@ -301,6 +317,7 @@ void tni_contrib_gather_blocks(tni_emit *e) {
   }
   q.row_bytes = q.K * q.bits / 8; /* the last block is as long as it is */
   q.codes = data->data;
+  set_from(e, &q, TNI_QUANTIZED_CODES, stored);
   take_scales(e, tni_em_in(e, 2), &q);
   if (!packed && q.blocks % 2 && tni_em_in(e, 3) != TN_NONE)
     tni_em_fail(e, TN_E_UNSUPPORTED, "zero points of which a row does not end at a byte");

@@ -124,14 +124,9 @@ static void hash_parts(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     if (!j->parts[i].known) hash_part(j->s, &j->parts[i]);
 }
 
-static bool from_file(const key_part *p) {
-  /* Codes, scales and zero points of a quantized weight may lie in several files: one stamp does not cover them. */
-  return p->source->file && p->source->inode && !p->weight->quant;
-}
-
 static tni_pk_stamp stamp_of(const tni_pack_store *s, const key_part *p) {
   tni_pk_stamp t = {0};
-  if (!from_file(p) || s->o->portable) return t;
+  if (!p->source->file || !p->source->inode || s->o->portable) return t;
   t.device = p->source->device;
   t.inode = p->source->inode;
   t.size = p->source->size;
@@ -140,8 +135,8 @@ static tni_pk_stamp stamp_of(const tni_pack_store *s, const key_part *p) {
   t.generation = p->source->generation;
   t.offset = p->source->offset;
   t.bytes = p->source->bytes;
-  const uint64_t reading[] = {p->weight->dtype, p->weight->flags, (uint64_t)p->weight->N, (uint64_t)p->weight->K,
-                              p->weight->raw != NULL};
+  const uint64_t reading[] = {p->weight->dtype,       p->weight->flags,       (uint64_t)p->weight->N,
+                              (uint64_t)p->weight->K, p->weight->raw != NULL, p->source->others};
   t.reading = XXH3_64bits(reading, sizeof reading);
   return t;
 }
@@ -153,12 +148,14 @@ static bool index_stamps(const tni_pk_file *f, tni_map *m) {
 }
 
 /* A file written within the clock's grain of now may change again without its time moving. */
-static bool is_racy_stamp(const tni_pk_stamp *t) {
+static bool is_racy(const tni_pack_source *s) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   const int64_t at = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-  const int64_t written = at - t->mtime_ns, changed = at - t->ctime_ns;
-  return (written > -RACY_NS && written < RACY_NS) || (changed > -RACY_NS && changed < RACY_NS);
+  const int64_t ages[] = {at - s->mtime_ns, at - s->ctime_ns, at - s->newest_ns};
+  for (int i = 0; i < 3; i++)
+    if (ages[i] > -RACY_NS && ages[i] < RACY_NS) return true;
+  return false;
 }
 
 static tn_status find_contents(tni_pack_store *s, key_part *parts, uint32_t n, tn_error *err) {
@@ -180,10 +177,11 @@ static tn_status find_contents(tni_pack_store *s, key_part *parts, uint32_t n, t
     if (parts[i].known) parts[i].stamp->content = s->file.stamps[at].content;
   }
   tni_map_destroy(known);
+  for (uint32_t i = 0; i < n; i++) s->stats.read_parts += !parts[i].known;
   hashing j = {s, parts};
   tni_pool_for(s->o->pool, n, 1, hash_parts, &j);
   for (uint32_t i = 0; i < n; i++)
-    if (!parts[i].known && is_racy_stamp(parts[i].stamp)) {
+    if (!parts[i].known && is_racy(parts[i].source)) {
       tni_pk_hash content = parts[i].stamp->content;
       *parts[i].stamp = (tni_pk_stamp){.content = content};
     }
@@ -208,6 +206,8 @@ static void keys_of(const tni_pack_item *it, const tni_pk_stamp *stamps, XXH3_st
   feed_u64(h, it->n_params);
   for (uint32_t i = 0; i < it->n_params; i++) feed_u64(h, (uint64_t)it->params[i]);
   if (f->flags & TN_FMT_READS_STATS) feed_stats(h, it->weight->x);
+  /* Other bytes than before begin got TN_QUANT_KEEP (keep.h). */
+  if (it->weight->quant && !(f->flags & TN_FMT_READS_QUANT)) feed_text(h, "kept");
   w->key = from_xxh(XXH3_128bits_digest(h));
 }
 

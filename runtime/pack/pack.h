@@ -6,6 +6,7 @@
 #ifndef TENON_PACK_PACK_H
 #define TENON_PACK_PACK_H
 
+#include "runtime/pack/keep.h"
 #include "runtime/pack/store.h"
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "runtime/base/base.h"
 #include "runtime/pack/internal.h"
+#include "runtime/pack/keep.h"
 
 /* Of a piece: with fewer rows a [K,N] source is read in parts of a few lines of memory. */
 static const int64_t LEAST_ROWS = 64, MOST_ELEMS = 1024 * 1024;
@@ -56,17 +57,19 @@ static tn_status pack_strips(tni_pack_store *s, pack_strip *j, const tni_pk_want
 tn_status tni_pk_pack(tni_pack_store *s, const tni_pk_want *w, uint8_t *dst, tn_error *err) {
   const tni_pack_item *it = w->item;
   const char *name = it->name ? it->name : "weight";
-  tn_weight weight = *it->weight;
-  memset(weight.hash, 0, sizeof weight.hash);
-  memcpy(weight.hash, &w->content, sizeof w->content);
-  pack_strip j = {.format = it->format, .dst = dst, .unit = w->size.row_unit, .N = weight.N};
+  tni_pack_kept kept;
+  pack_strip j = {.format = it->format, .dst = dst, .unit = w->size.row_unit, .N = it->weight->N};
   for (uint32_t i = 0; i < it->n_parts; i++)
     if (it->sources[i].content)
       return tni_fail(err, TN_E_UNAVAILABLE, name,
                       "'%s' cannot be packed as '%s' here: its elements were left out of this model", name,
                       it->format->name);
   if (tni_pk_cancelled(s)) return tni_fail(err, TN_E_CANCELLED, name, "packing was cancelled");
-  tn_status st = it->format->begin(s->o->host, it->format, &weight, it->params, it->n_params, &j.pack, err);
+  tn_status st = tni_pack_keep(&kept, it->format, it->params, it->n_params, it->weight, s->o->pool);
+  memset(kept.weight.hash, 0, sizeof kept.weight.hash);
+  memcpy(kept.weight.hash, &w->content, sizeof w->content);
+  if (st == TN_OK)
+    st = it->format->begin(s->o->host, it->format, &kept.weight, it->params, it->n_params, &j.pack, err);
   if (st == TN_OK) {
     st = pack_strips(s, &j, w);
     tn_status ended = it->format->end(j.pack, st == TN_OK ? dst : NULL);

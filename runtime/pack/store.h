@@ -22,7 +22,9 @@ typedef struct tni_pack_source {
   uint64_t device, inode, size, offset, bytes;
   int64_t mtime_ns, ctime_ns;
   uint64_t generation;
-  const void *mapped;      /* its bytes in a file mapping: dropped after use; NULL: not to be dropped */
+  uint64_t others;    /* what stands for all else that decides the elements, in this file or in others; 0: nothing */
+  int64_t newest_ns;  /* the latest time of a file that `others` stands for */
+  const void *mapped; /* its bytes in a file mapping: dropped after use; NULL: not to be dropped */
   const uint64_t *content; /* XXH3-128 of bytes that are not here any more, low and high; NULL: they are */
 } tni_pack_source;
 
@@ -55,7 +57,7 @@ typedef struct tni_pack_opts {
   void *progress_user;
   const volatile int32_t *cancel;
   uint32_t stall_s; /* how long a writer of the same file may give no sign of work; 0: a minute */
-  bool copy; /* files are read into memory and not mapped */
+  bool copy;        /* files are read into memory and not mapped */
   /* Whether the sources are what they were when their stamps were taken; asked before what was packed of them is kept.
    * NULL: they are. */
   bool (*unchanged)(void *user);
@@ -66,6 +68,7 @@ typedef struct tni_pack_stats {
   uint64_t packed_segments, packed_bytes; /* made in this call */
   uint64_t mapped_segments, mapped_bytes; /* found in the file */
   uint64_t repaired_segments;             /* found with a wrong checksum, packed again */
+  uint64_t read_parts;                    /* no stamp knew them: their elements were read to know them by */
   int64_t pack_ns;
   int cached; /* 0: the segments live in memory only */
   char path[512];

@@ -4,8 +4,6 @@
 #include <malloc.h>
 #include <string.h>
 
-#include "runtime/onnx/onnx.h"
-
 /* The item of an equal need made before, or TN_NONE. Constants are compared by value id. */
 static uint32_t find_item(const tni_packed *p, const tni_need *const *needs, const tn_need *n) {
   for (uint32_t i = 0; i < p->n_items; i++) {
@@ -16,28 +14,6 @@ static uint32_t find_item(const tni_packed *p, const tni_need *const *needs, con
       return i;
   }
   return TN_NONE;
-}
-
-void tni_packed_source(const tn_model *m, tn_id v, tni_pack_source *s) {
-  const tni_value *val = tni_graph_value(m->graph, v);
-  const tni_left_out *left = tni_left_of(m->import, val);
-  *s = (tni_pack_source){
-      .offset = val->origin.offset, .bytes = val->tensor->bytes, .content = left ? left->content : NULL};
-  if (tni_is_stored_halves(val->tensor->quantized)) s->bytes = tni_quantized_bytes(val->tensor->quantized);
-  for (uint32_t i = 0; val->origin.file && i < m->import->n_files; i++) {
-    if (strcmp(m->import->paths[i], val->origin.file) != 0) continue;
-    const tni_file *f = &m->import->files[i];
-    s->file = val->origin.file;
-    s->device = f->device;
-    s->inode = f->inode;
-    s->size = f->bytes;
-    s->mtime_ns = f->mtime_ns;
-    s->ctime_ns = f->ctime_ns;
-    s->generation = f->generation;
-    const tni_quantized *q = val->tensor->quantized;
-    const char *data = tni_is_stored_halves(q) ? (const char *)q->codes : val->tensor->data, *begin = f->data;
-    if (data >= begin && data < begin + f->bytes) s->mapped = data;
-  }
 }
 
 static tn_status make_item(tn_model *m, const tni_need *need, const tni_pack_item **out, tn_error *err) {

@@ -35,6 +35,7 @@ static void tidy_graph(tni_taskgraph *g) {
 }
 
 tn_status tni_taskgraph_make(uint32_t n, const tni_edge *edges, uint32_t n_edges, tni_taskgraph *out) {
+  static uint64_t made;
   for (uint32_t i = 0; i < n_edges; i++)
     if (edges[i].from >= edges[i].to || edges[i].to >= n) return TN_E_INVALID;
   tni_taskgraph g = {.n = n, .n_edges = n_edges};
@@ -48,6 +49,7 @@ tn_status tni_taskgraph_make(uint32_t n, const tni_edge *edges, uint32_t n_edges
   for (uint32_t t = 2; t < n + 2; t++) g.first[t] += g.first[t - 1];
   for (uint32_t i = 0; i < n_edges; i++) g.pred[g.first[edges[i].to + 1]++] = edges[i].from;
   tidy_graph(&g);
+  g.id = __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED);
   *out = g;
   return TN_OK;
 }

@@ -34,6 +34,8 @@ typedef struct tni_taskgraph {
   uint32_t n, n_edges;
   uint32_t *first; /* [n + 1]: task t waits for pred[first[t]] .. pred[first[t + 1] - 1], ascending, each once */
   uint32_t *pred;  /* [n_edges] */
+  uint64_t id;     /* of this process's graphs, never 0 nor given twice: what is derived from a graph knows it again by
+                    * this. Its arrays' addresses may be those of one that is gone. */
 } tni_taskgraph;
 
 /* TN_E_INVALID: an edge that does not point forward. */

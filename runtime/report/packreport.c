@@ -182,11 +182,12 @@ static json_t *totals_json(const totals *t) {
 
 static json_t *device_json(const tni_packed *p) {
   const tni_pack_stats *s = tni_pack_store_stats(p->store);
-  json_t *j = json_pack(
-      "{s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:b, s:o}", "device", p->dev->name, "matrices", (json_int_t)p->n_items,
-      "packed", (json_int_t)s->packed_segments, "packed_bytes", (json_int_t)s->packed_bytes, "mapped",
-      (json_int_t)s->mapped_segments, "mapped_bytes", (json_int_t)s->mapped_bytes, "seconds", (double)s->pack_ns / 1e9,
-      "offline", (p->dev->device->caps->flags & TN_CAPS_OFFLINE) != 0, "path", pack_text(s->cached ? s->path : ""));
+  json_t *j = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b, s:o}", "device", p->dev->name, "matrices",
+                        (json_int_t)p->n_items, "packed", (json_int_t)s->packed_segments, "packed_bytes",
+                        (json_int_t)s->packed_bytes, "mapped", (json_int_t)s->mapped_segments, "mapped_bytes",
+                        (json_int_t)s->mapped_bytes, "read", (json_int_t)s->read_parts, "seconds",
+                        (double)s->pack_ns / 1e9, "offline", (p->dev->device->caps->flags & TN_CAPS_OFFLINE) != 0,
+                        "path", pack_text(s->cached ? s->path : ""));
   json_t *formats = json_object();
   for (uint32_t i = 0; i < p->n_items; i++) {
     const char *name = p->items[i]->format->name;

@@ -6,6 +6,7 @@
 
 #include "runtime/base/base.h"
 #include "runtime/graph/graph.h"
+#include "runtime/pack/pack.h"
 #include "runtime/plugin/load/load.h"
 
 json_t *tni_weight_source_json(const tn_weight *w, uint32_t widened) {
@@ -77,7 +78,10 @@ static tn_status pack_for_this(const tn_host *host, compared *c, bool all, tn_er
   tn_pack *p = NULL;
   c->memory = aligned_alloc(4096, (c->size.bytes + 4095) & ~UINT64_C(4095));
   if (!c->memory) return TN_E_NO_MEMORY;
-  tn_status st = it->format->begin(host, it->format, it->weight, it->params, it->n_params, &p, err);
+  tni_pack_kept kept;
+  tn_status st = tni_pack_keep(&kept, it->format, it->params, it->n_params, it->weight, NULL);
+  if (st != TN_OK) return st;
+  st = it->format->begin(host, it->format, &kept.weight, it->params, it->n_params, &p, err);
   if (st != TN_OK) return st;
   st = each_block(c, p, all, pack_block);
   const tn_status end = it->format->end(p, st == TN_OK ? c->memory : NULL);

@@ -9,35 +9,7 @@
 #include "runtime/serve/ask.h"
 #include "runtime/serve/form.h"
 #include "runtime/serve/messages.h"
-
-/* Of a list of tools, those that the template gets. NULL at *tools: none. */
-static bool read_tools(srv_ask *a, json_t **tools) {
-  srv_refusal *r = &a->call->refusal;
-  const json_t *choice = json_object_get(a->body, "tool_choice"), *tool;
-  size_t i;
-  *tools = NULL;
-  if (!srv_list(r, a->body, "", "tools", tools)) return false;
-  json_array_foreach(*tools, i, tool) {
-    char path[64];
-    const char *type = NULL, *name = NULL;
-    json_t *function = NULL;
-    snprintf(path, sizeof path, "tools[%zu].", i);
-    if (!srv_text(r, tool, path, "type", &type) || !srv_object(r, tool, path, "function", &function)) return false;
-    strcat(path, "function.");
-    if (!srv_text(r, function, path, "name", &name)) return false;
-    strcat(path, "name");
-    if (!name) return srv_refuse(r, 400, "missing", path, "'%s' is missing", path);
-  }
-  if (!json_array_size(*tools)) *tools = NULL;
-  if (!choice || json_is_null(choice)) return true;
-  const char *word = json_string_value(choice);
-  if (word && strcmp(word, "none") == 0) *tools = NULL;
-  if (word && (strcmp(word, "none") == 0 || strcmp(word, "auto") == 0)) return true;
-  if ((json_is_object(choice) || (word && strcmp(word, "required") == 0)) && *tools) return true;
-  if (json_is_object(choice) || (word && strcmp(word, "required") == 0))
-    return srv_refuse(r, 400, "invalid_value", "tool_choice", "'tool_choice' asks for a call, and there are no 'tools'");
-  return srv_refuse(r, 400, "invalid_value", "tool_choice", "'tool_choice' must be none, auto, required or an object");
-}
+#include "runtime/serve/tools.h"
 
 /* Some templates open the thoughts themselves. */
 static bool ends_thinking(const char *text, size_t n) {
@@ -72,8 +44,8 @@ static bool read_chat(srv_ask *a) {
   srv_refusal *r = &a->call->refusal;
   json_t *list = NULL, *variables = NULL;
   bool parallel = true;
-  if (!srv_ask_read(a) || !srv_list(r, a->body, "", "messages", &list) || !read_tools(a, &a->tools) ||
-      !srv_flag(r, a->body, "", "parallel_tool_calls", &parallel) || !srv_form_read(a) ||
+  if (!srv_ask_read(a) || !srv_list(r, a->body, "", "messages", &list) || !srv_tools_read(a, &a->tools) ||
+      !srv_flag(r, a->body, "", "parallel_tool_calls", &parallel) || (!srv_tools_must(a) && !srv_form_read(a)) ||
       !srv_object(r, a->body, "", "chat_template_kwargs", &variables))
     return false;
   if (!tn_lm_has_template(a->model->lm))
@@ -82,7 +54,7 @@ static bool read_chat(srv_ask *a) {
   if (!json_array_size(list)) return srv_refuse(r, 400, "missing", "messages", "'messages' must be a list of messages");
   a->one_call = !parallel;
   json_t *messages = srv_messages(r, list);
-  const bool good = messages && apply_template(a, messages, variables);
+  const bool good = messages && apply_template(a, messages, variables) && srv_tools_form(a);
   json_decref(messages);
   return good;
 }

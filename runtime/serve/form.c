@@ -33,7 +33,7 @@ static void destroy(srv_form *f) {
   free(f);
 }
 
-static srv_form *create(srv_ask *a, uint32_t kind, const char *text, size_t n, const char *param) {
+static srv_form *create(srv_ask *a, uint32_t kind, const char *text, size_t n, srv_refusal *r, const char *param) {
   tn_long_error err;
   srv_form *f = calloc(1, sizeof *f);
   tn_long_error_init(&err);
@@ -46,7 +46,7 @@ static srv_form *create(srv_ask *a, uint32_t kind, const char *text, size_t n, c
   }
   if (st == TN_OK) return f;
   destroy(f);
-  srv_refuse_error(&a->call->refusal, st, param, &err.error);
+  srv_refuse_error(r, st, param, &err.error);
   return NULL;
 }
 
@@ -77,15 +77,15 @@ static void keep(srv_forms *all, srv_form *f) {
   all->kept[at] = f;
 }
 
-static bool take(srv_ask *a, uint32_t kind, const char *text, size_t n, const char *param) {
+bool srv_form_take(srv_ask *a, uint32_t kind, const char *text, size_t n, srv_refusal *r, const char *param) {
   srv_model *m = a->model;
   pthread_mutex_lock(&m->forming);
   if (!m->forms) m->forms = calloc(1, sizeof *m->forms);
   a->form = m->forms ? kept(m->forms, kind, text, n) : NULL;
   pthread_mutex_unlock(&m->forming);
-  if (!m->forms) return srv_refuse(&a->call->refusal, 503, "no_memory", NULL, "out of memory");
+  if (!m->forms) return srv_refuse(r, 503, "no_memory", NULL, "out of memory");
   if (!a->form) {
-    a->form = create(a, kind, text, n, param);
+    a->form = create(a, kind, text, n, r, param);
     if (!a->form) return false;
     pthread_mutex_lock(&m->forming);
     keep(m->forms, a->form);
@@ -116,12 +116,14 @@ void srv_forms_finish(srv_model *m) {
 static bool by_schema(srv_ask *a, const json_t *schema, const char *param) {
   char *text = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
   if (!text) return srv_refuse(&a->call->refusal, 503, "no_memory", NULL, "out of memory");
-  const bool good = take(a, TN_GRAMMAR_JSON_SCHEMA, text, strlen(text), param);
+  const bool good = srv_form_take(a, TN_GRAMMAR_JSON_SCHEMA, text, strlen(text), &a->call->refusal, param);
   free(text);
   return good;
 }
 
-static bool by_gbnf(srv_ask *a, const char *text) { return take(a, TN_GRAMMAR_GBNF, text, strlen(text), "grammar"); }
+static bool by_gbnf(srv_ask *a, const char *text) {
+  return srv_form_take(a, TN_GRAMMAR_GBNF, text, strlen(text), &a->call->refusal, "grammar");
+}
 
 /* --- what asks for a form ----------------------------------------------------------------------------------------- */
 
@@ -129,7 +131,8 @@ static bool read_format(srv_ask *a) {
   srv_refusal *r = &a->call->refusal;
   json_t *format = NULL, *named = NULL;
   const char *type = "text";
-  if (!srv_object(r, a->body, "", "response_format", &format) || !srv_text(r, format, "response_format.", "type", &type) ||
+  if (!srv_object(r, a->body, "", "response_format", &format) ||
+      !srv_text(r, format, "response_format.", "type", &type) ||
       !srv_object(r, format, "response_format.", "json_schema", &named))
     return false;
   if (strcmp(type, "text") == 0) return true;
@@ -149,52 +152,9 @@ static bool read_format(srv_ask *a) {
   return by_schema(a, schema, "response_format");
 }
 
-/* A call as JSON alone, which is read back as one: {"name": ..., "arguments": ...}. */
-static json_t *call_schema(const json_t *function) {
-  const json_t *parameters = json_object_get(function, "parameters");
-  json_t *arguments = json_is_object(parameters) ? json_deep_copy(parameters) : json_pack("{s:s}", "type", "object");
-  return json_pack("{s:s, s:{s:{s:O}, s:o}, s:[s, s], s:b}", "type", "object", "properties", "name", "const",
-                   json_object_get(function, "name"), "arguments", arguments, "required", "name", "arguments",
-                   "additionalProperties", 0);
-}
-
-/* only: the name of the tool that must be called; NULL: any of them. */
-static bool force_call(srv_ask *a, const char *only) {
-  json_t *all = json_array(), *tool;
-  size_t i;
-  json_array_foreach(a->tools, i, tool) {
-    const json_t *function = json_object_get(tool, "function");
-    if (!only || strcmp(only, json_string_value(json_object_get(function, "name"))) == 0)
-      json_array_append_new(all, call_schema(function));
-  }
-  json_t *schema = json_array_size(all) == 1 ? json_incref(json_array_get(all, 0)) : json_pack("{s:O}", "anyOf", all);
-  bool good = json_array_size(all) > 0 ||
-              srv_refuse(&a->call->refusal, 400, "invalid_value", "tool_choice", "'tool_choice' names no tool of 'tools'");
-  good = good && by_schema(a, schema, "tool_choice");
-  json_decref(schema);
-  json_decref(all);
-  return good;
-}
-
-static bool read_choice(srv_ask *a) {
-  srv_refusal *r = &a->call->refusal;
-  const json_t *choice = json_object_get(a->body, "tool_choice");
-  const char *word = json_string_value(choice), *name = NULL;
-  json_t *function = NULL;
-  if (word && strcmp(word, "required") == 0) return force_call(a, NULL);
-  if (!json_is_object(choice)) return true;
-  if (!srv_object(r, choice, "tool_choice.", "function", &function) ||
-      !srv_text(r, function, "tool_choice.function.", "name", &name))
-    return false;
-  if (!name) return srv_refuse(r, 400, "missing", "tool_choice.function.name", "'tool_choice.function.name' is missing");
-  return force_call(a, name);
-}
-
 bool srv_form_read(srv_ask *a) {
   const char *rules = NULL;
   if (!srv_text(&a->call->refusal, a->body, "", "grammar", &rules)) return false;
-  if (a->chat && !read_choice(a)) return false;
-  if (a->form) return true;
   if (a->chat && !read_format(a)) return false;
   return a->form || !rules || by_gbnf(a, rules);
 }
@@ -208,7 +168,8 @@ static bool read_logprobs(srv_ask *a, int64_t *top) {
   int64_t n = 0;
   *top = -1;
   if (!a->chat) return srv_count(r, a->body, "", "logprobs", 0, SRV_TOP, top);
-  if (!srv_flag(r, a->body, "", "logprobs", &wanted) || !srv_count(r, a->body, "", "top_logprobs", 0, SRV_TOP, &n)) return false;
+  if (!srv_flag(r, a->body, "", "logprobs", &wanted) || !srv_count(r, a->body, "", "top_logprobs", 0, SRV_TOP, &n))
+    return false;
   if (wanted) *top = n;
   return wanted || !n || srv_refuse(r, 400, "invalid_value", "top_logprobs", "'top_logprobs' needs \"logprobs\": true");
 }
@@ -239,8 +200,10 @@ bool srv_more_read(srv_ask *a) {
   double often = 0, once = 0, typical = 0;
   int64_t least = 0;
   json_t *bias = NULL;
-  if (!srv_real(r, a->body, "", "frequency_penalty", -2, 2, &often) || !srv_real(r, a->body, "", "presence_penalty", -2, 2, &once) ||
-      !srv_real(r, a->body, "", "typical_p", 0, 1, &typical) || !srv_count(r, a->body, "", "min_tokens", 0, INT32_MAX, &least) ||
+  if (!srv_real(r, a->body, "", "frequency_penalty", -2, 2, &often) ||
+      !srv_real(r, a->body, "", "presence_penalty", -2, 2, &once) ||
+      !srv_real(r, a->body, "", "typical_p", 0, 1, &typical) ||
+      !srv_count(r, a->body, "", "min_tokens", 0, INT32_MAX, &least) ||
       !srv_object(r, a->body, "", "logit_bias", &bias) || !read_bias(a, bias) || !read_logprobs(a, &a->top))
     return false;
   a->params.frequency_penalty = (float)often;

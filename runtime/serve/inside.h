@@ -13,6 +13,7 @@
 #include "runtime/serve/mhd.h"
 #include "runtime/serve/serve.h"
 #include "runtime/serve/slots/slots.h"
+#include "runtime/serve/speech/speech.h"
 
 /* --- metrics (metrics.c) --- */
 
@@ -39,17 +40,23 @@ typedef struct srv_model {
   /* While it is there, which it is while somebody uses it (loaded.c). */
   tn_lm *lm;
   tn_embedder *embedder;
-  slots *slots;               /* of a language model */
-  pthread_mutex_t embedding;  /* an embedder takes one call at a time */
-  json_t *placement;          /* nodes by device, or NULL */
+  slots *slots;              /* of a language model */
+  pthread_mutex_t embedding; /* an embedder takes one call at a time */
+  json_t *placement;         /* nodes by device, or NULL */
+  srv_shape shape;           /* how its template writes calls; and whether thoughts */
+  bool may_think;
   int64_t since;
-  bool there;    /* this and what follows under models_lock */
+  bool there;     /* this and what follows under models_lock */
   uint32_t users; /* requests */
   uint64_t used;  /* when the last of them began */
   uint64_t bytes; /* 0: not known yet, or there is no budget */
   pthread_mutex_t forming;
   struct srv_forms *forms; /* under the lock above; form.c */
 } srv_model;
+
+typedef struct srv_waiter {
+  struct srv_waiter *next;
+} srv_waiter;
 
 typedef struct srv_server {
   const serve_opts *o;
@@ -60,8 +67,9 @@ typedef struct srv_server {
   pthread_mutex_t models_lock;
   pthread_cond_t models_news; /* a model came, went, or has a user less */
   uint64_t models_bytes, models_clock;
-  uint32_t wants_room; /* requests that wait until a model is idle */
-  bool loading, ends; /* loading: one model at a time; ends: none comes any more */
+  struct srv_waiter *waiters; /* requests whose models are not there, the first to have come first */
+  bool wants_room;            /* the first of them waits until a model is idle */
+  bool loading, ends;         /* loading: one model at a time; ends: none comes any more */
   srv_metrics metrics;
   bool loopback;
   uint32_t port;
@@ -70,6 +78,8 @@ typedef struct srv_server {
   pthread_cond_t idle;
   uint32_t busy; /* requests that are not answered yet; under the lock */
   int64_t began_ns;
+  _Atomic int64_t said_ns; /* when a line of the HTTP library was last passed on */
+  atomic_ullong unsaid;    /* of its lines that were not, since */
 } srv_server;
 
 /* --- a request (call.c) --- */
@@ -128,8 +138,8 @@ void srv_stream_finish(srv_stream *s);
 
 /* --- models (models.c) --- */
 
-/* The model that body names, which generates, or embeds; there until the call ends. A server of one needs no name. NULL:
- * refused. */
+/* The model that body names, which generates, or embeds; there until the call ends. A server of one needs no name.
+ * NULL: refused. */
 srv_model *srv_lm_of(srv_call *c, const json_t *body);
 srv_model *srv_embedder_of(srv_call *c, const json_t *body);
 void srv_models(srv_call *c);

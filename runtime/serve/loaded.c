@@ -10,6 +10,7 @@
 #include "runtime/base/base.h"
 #include "runtime/serve/form.h"
 #include "runtime/serve/speech/speech.h"
+#include "runtime/serve/tools.h"
 
 static const double MB = 1 << 20;
 
@@ -17,7 +18,8 @@ static const double MB = 1 << 20;
 
 static int64_t number(const json_t *j, const char *key) { return json_integer_value(json_object_get(j, key)); }
 
-/* What a model and its slots take at most: weights, caches, what a step works in, beginnings beyond slots. 0: unknown. */
+/* What a model and its slots take at most: weights, caches, what a step works in, beginnings beyond slots. 0: unknown.
+ */
 static uint64_t bytes_of(const srv_server *s, tn_model *m, bool text) {
   char *report = NULL;
   if (tn_model_report(m, TN_REPORT_INSPECT, &report, NULL) != TN_OK) return 0;
@@ -44,8 +46,12 @@ static tn_model *model_of(const srv_model *m) { return m->lm ? tn_lm_model(m->lm
 
 static tn_status bring(srv_server *s, srv_model *m, tn_error *err) {
   const serve_opts *o = s->o;
-  const slots_opts opts = {.n = o->slots, .waiting = o->waiting, .prefix_bytes = o->prefix_bytes,
-                           .draft = o->draft, .draft_tokens = o->draft_tokens};
+  const slots_opts opts = {.n = o->slots,
+                           .waiting = o->waiting,
+                           .prefix_bytes = o->prefix_bytes,
+                           .exact = o->exact,
+                           .draft = o->draft,
+                           .draft_tokens = o->draft_tokens};
   tn_status st = m->is->lm || m->is->embedder ? TN_OK : o->load(o->load_user, m->is, false, &m->lm, &m->embedder, err);
   if (st != TN_OK) return st;
   if (m->is->lm) m->lm = m->is->lm;
@@ -54,6 +60,7 @@ static tn_status bring(srv_server *s, srv_model *m, tn_error *err) {
   if (st != TN_OK) return st;
   m->since = (int64_t)time(NULL);
   m->placement = placement_of(model_of(m));
+  if (m->lm) srv_tools_look(m);
   return m->lm ? slots_create(m->lm, s->turn, &opts, &m->slots, err) : TN_OK;
 }
 
@@ -150,7 +157,8 @@ static tn_status measure(srv_server *s, srv_model *m, tn_error *err) {
   pthread_mutex_lock(&s->models_lock);
   s->loading = false;
   pthread_cond_broadcast(&s->models_news);
-  return st == TN_OK && !m->bytes ? tni_fail(err, TN_E_UNSUPPORTED, m->is->name, "its memory cannot be told before") : st;
+  return st == TN_OK && !m->bytes ? tni_fail(err, TN_E_UNSUPPORTED, m->is->name, "its memory cannot be told before")
+                                  : st;
 }
 
 static tn_status load(srv_server *s, srv_model *m, tn_error *err) {
@@ -161,7 +169,8 @@ static tn_status load(srv_server *s, srv_model *m, tn_error *err) {
   const tn_status st = bring(s, m, err);
   if (st != TN_OK) let_go(m);
   if (st == TN_OK)
-    s->o->note("model %s: %.0f MB, in %.1f s", m->is->name, (double)m->bytes / MB, (double)(tni_now_ns() - begun) / 1e9);
+    s->o->note("model %s: %.0f MB, in %.1f s", m->is->name, (double)m->bytes / MB,
+               (double)(tni_now_ns() - begun) / 1e9);
   pthread_mutex_lock(&s->models_lock);
   s->loading = false;
   m->there = st == TN_OK;
@@ -171,7 +180,8 @@ static tn_status load(srv_server *s, srv_model *m, tn_error *err) {
   return st;
 }
 
-/* Until something changes; not longer than a client that is gone may go unnoticed. False: there is no use in waiting. */
+/* Until something changes; not longer than a client that is gone may go unnoticed. False: there is no use in waiting.
+ */
 static bool wait_for_news(srv_call *c) {
   srv_server *s = c->server;
   struct timespec end;
@@ -190,29 +200,50 @@ static bool bring_for(srv_call *c, srv_model *m) {
   tn_long_error_init(&err);
   tn_status st = m->bytes ? TN_OK : measure(s, m, &err.error);
   if (st == TN_OK && m->bytes > s->o->models_bytes)
-    return srv_refuse(&c->refusal, 503, "no_memory", "model", "'%s' takes %.0f MB with its slots; --models-mb allows %.0f",
-                      m->is->name, (double)m->bytes / MB, (double)s->o->models_bytes / MB);
-  if (st == TN_OK && !make_room(s, m->bytes)) {
-    s->wants_room++;
-    const bool there = wait_for_news(c);
-    s->wants_room--;
-    return there;
-  }
+    return srv_refuse(&c->refusal, 503, "no_memory", "model",
+                      "'%s' takes %.0f MB with its slots; --models-mb allows %.0f", m->is->name, (double)m->bytes / MB,
+                      (double)s->o->models_bytes / MB);
+  s->wants_room = st == TN_OK && !make_room(s, m->bytes);
+  if (s->wants_room) return wait_for_news(c);
   if (st == TN_OK) st = load(s, m, &err.error);
   return st == TN_OK || srv_refuse_error(&c->refusal, st, "model", &err.error);
 }
 
-bool srv_model_take(srv_call *c, srv_model *m) {
+static void join(srv_server *s, srv_waiter *w) {
+  srv_waiter **last = &s->waiters;
+  while (*last) last = &(*last)->next;
+  *last = w;
+}
+
+static void leave(srv_server *s, const srv_waiter *w) {
+  srv_waiter **at = &s->waiters;
+  if (*at == w) s->wants_room = false;
+  while (*at != w) at = &(*at)->next;
+  *at = w->next;
+  pthread_cond_broadcast(&s->models_news);
+}
+
+/* Models are brought for those who wait in the order in which they came. Where the first of them waits for room, nobody
+ * who comes later gets what is there: it would never be idle. */
+static bool wait_for(srv_call *c, srv_model *m) {
   srv_server *s = c->server;
+  srv_waiter me = {NULL};
   bool good = true;
-  pthread_mutex_lock(&s->models_lock);
-  /* Who waits for room goes before those who come later for what is there: it would never be idle. */
-  while (good && (!m->there || s->wants_room)) {
+  join(s, &me);
+  while (good && (!m->there || (s->wants_room && s->waiters != &me))) {
     if (s->ends)
       good = srv_refuse(&c->refusal, 503, "shutting_down", NULL, "the server is shutting down");
     else
-      good = s->loading || m->there ? wait_for_news(c) : bring_for(c, m);
+      good = s->loading || s->waiters != &me ? wait_for_news(c) : bring_for(c, m);
   }
+  leave(s, &me);
+  return good;
+}
+
+bool srv_model_take(srv_call *c, srv_model *m) {
+  srv_server *s = c->server;
+  pthread_mutex_lock(&s->models_lock);
+  const bool good = (m->there && !s->wants_room) || wait_for(c, m);
   if (good) {
     m->users++;
     m->used = ++s->models_clock;

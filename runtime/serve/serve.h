@@ -36,6 +36,7 @@ typedef struct serve_opts {
   size_t n_names;
   const char *cors;         /* an origin whose pages may ask, or "*"; NULL: none */
   uint32_t slots;           /* conversations of a model at a time */
+  bool exact;               /* each on steps of its own: the bits that it has alone, on every device */
   uint32_t waiting;         /* requests that wait for one, by model */
   uint64_t prefix_bytes;    /* of beginnings that no slot has any more, by model */
   uint32_t lookup;          /* tokens that followed before and are tried at once; 0: none */

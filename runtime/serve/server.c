@@ -80,12 +80,24 @@ static tn_status open_socket(srv_server *s, int *out, tn_error *err) {
 
 /* --- start and end ------------------------------------------------------------------------------------------------ */
 
+/* Each client that hangs up makes lines: one a second is enough to know. */
 static void on_log(void *user, const char *fmt, va_list ap) {
+  enum { APART_NS = 1000000000 };
   srv_server *s = user;
   char text[512];
+  const int64_t now = tni_now_ns();
+  int64_t last = atomic_load(&s->said_ns);
+  if (now - last < APART_NS || !atomic_compare_exchange_strong(&s->said_ns, &last, now)) {
+    atomic_fetch_add(&s->unsaid, 1);
+    return;
+  }
   vsnprintf(text, sizeof text, fmt, ap);
   text[strcspn(text, "\n")] = 0;
-  s->o->note("http: %s", text);
+  const unsigned long long unsaid = atomic_exchange(&s->unsaid, 0);
+  if (unsaid)
+    s->o->note("http: %s (and %llu lines before it)", text, unsaid);
+  else
+    s->o->note("http: %s", text);
 }
 
 static tn_status listen_at(srv_server *s, int fd, tn_error *err) {

@@ -97,6 +97,28 @@ static void test_wait(void) {
   }
 }
 
+/* Few pieces are no more than what the cores can do in whole ones: two that are full take six each in the time in which
+ * one at half speed takes three. */
+static void test_few_pieces(void) {
+  static const struct {
+    cores c;
+    uint32_t pieces;
+    double time;
+  } cases[] = {{{4, {1, 1, 0.5, 0.3}}, 16, 6},
+               {{2, {1, 0.5}}, 12, 8},
+               {{4, {1, 0.2, 0.2, 0.2}}, 8, 5},
+               {{4, {1, 1, 0.5, 0.3}}, 4, 2}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tni_share of[MOST];
+    tni_shares s;
+    tni_shares_init(&s, of, cases[i].c.n);
+    learn(&s, &cases[i].c);
+    const outcome o = play_fork(&s, &cases[i].c, cases[i].pieces);
+    CU_ASSERT_EQUAL(o.pieces, cases[i].pieces);
+    CU_ASSERT_DOUBLE_EQUAL(o.time, cases[i].time, 1e-9);
+  }
+}
+
 /* Weights are the speeds; workers that are about equal have all the same. */
 static void test_learnt(void) {
   for (size_t k = 0; k < KINDS; k++) {
@@ -170,6 +192,7 @@ static void test_must(void) {
 void suite_shares(void) {
   CU_pSuite s = CU_add_suite("base: shares", NULL, NULL);
   CU_add_test(s, "nobody waits for more than a piece", test_wait);
+  CU_add_test(s, "few pieces", test_few_pieces);
   CU_add_test(s, "speeds are learnt", test_learnt);
   CU_add_test(s, "a core that is fast again", test_recovers);
   CU_add_test(s, "speeds said beforehand", test_scaled);

@@ -88,6 +88,17 @@ class Piped(Case):
         (d / "chat_template.jinja").write_text("{% if %}")
         self.fails(3, "chat_template.jinja: line 1", args=["chat", d, *HOST], stdin="x\n")
 
+    def test_a_template_of_genai_config(self):
+        template = "{{ bos_token }}{{ messages[-1].content }}"
+        d = self.folder(template)
+        ask = lambda: self.ok("chat", d, *HOST, "-n", 8, "--temp", 0, stdin="In the beginning\n").stdout
+        want = ask()
+        (d / "chat_template.jinja").unlink()
+        self.fails(3, "no chat template", args=["chat", d, *HOST], stdin="x\n")
+        for where in ({"model": {"chat_template": template}}, {"chat_template": template}):
+            (d / "genai_config.json").write_text(json.dumps({"model": {"type": "llama"}, **where}))
+            self.assertEqual(ask(), want)
+
     def test_special_tokens_that_are_typed_are_text(self):
         d = self.folder("{{ bos_token }}{{ messages[-1].content }}")
         self.ok("chat", d, *HOST, "-n", 1, stdin="<|endoftext|>\n")

@@ -8,6 +8,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 import unittest
 
 import common
@@ -18,6 +19,7 @@ PLUGIN = "cpu-neon-lut" if ARCH else "cpu-avx2-lut"
 PROFILE = "cpu-neon" if ARCH else "cpu-avx2"
 # Formats for floats that hold a grid of the same bits, in groups of 128.
 PLAIN = {4: "w4g", 8: "w8g", 2: "w2g"}
+RACY_S = 2.2  # a file changed so recently is always read again
 ISAS = ["neon", "dotprod", "i8mm"] if ARCH else ["auto"]
 
 
@@ -201,7 +203,7 @@ class Grids(OfPlugin):
         w = self.tensor(self.rng.standard_normal((self.K, self.N)).astype(np.float32), "w")
         made = self.save([self.onnx.helper.make_node("MatMul", ["x", "w"], ["y"], "p")], [w], [("x", 1, ["m", self.K])])
         np.save(self.tmp / "x.npy", np.eye(self.K, dtype=np.float32))
-        for name in "lev4", "lev4s", "lev3", "lev2":
+        for name in "lev4", "lev4s", "lev3", "lev2", "lev1":
             with self.subTest(format=name):
                 self.ok("quantize", made, "-o", self.tmp / name, "--round", "--weights", name, "--profile", PROFILE)
                 path = self.tmp / name / "model.onnx"
@@ -245,6 +247,53 @@ class Grids(OfPlugin):
 
     def order(self):
         return self.profile("plugins:\n  - name: " + PLUGIN + "\n    options: {format: w4g}\n  - host\n")
+
+    def in_two_files(self, path):
+        """The codes in a file of their own, scales and zeros in the model's."""
+        model = self.onnx.load(path)
+        for t in model.graph.initializer:
+            if t.name == "w":
+                self.onnx.external_data_helper.set_external_data(t, "codes.bin")
+                (path.parent / "codes.bin").write_bytes(t.raw_data)
+                t.ClearField("raw_data")
+        path.write_bytes(model.SerializeToString())
+
+    @unittest.skipIf(ARCH == "x86_64", "an offline device")
+    def test_known_without_being_read(self):
+        """The second start reads no weights. Codes, scales, zeros that change, with size and time kept, are seen, wherever they lie."""
+        def read():
+            return self.json("pack", path, "--profile", PROFILE)["devices"][0]["read"]
+
+        def ones(name):  # as many elements as this test changes
+            return {i.name: i for i in self.onnx.load(path).graph.initializer}[name].raw_data[:16]
+
+        def change(file, old, new):
+            st, data = os.stat(file), file.read_bytes()
+            self.assertEqual(data.count(old), 1)
+            with open(file, "r+b") as f:
+                f.write(data.replace(old, new))
+            os.utime(file, ns=(st.st_atime_ns, st.st_mtime_ns))
+            time.sleep(RACY_S)
+
+        path = self.nbits(4, 32, "codes")
+        scales, zeros = ones("s"), ones("z")
+        self.in_two_files(path)
+        time.sleep(RACY_S)
+        x = self.rng.standard_normal((1, self.K)).astype(self.np.float32)
+        self.np.save(self.tmp / "x.npy", x)
+
+        def y():
+            self.ok("infer", path, "--in", f"x={self.tmp / 'x.npy'}", "--out", self.tmp / "out", "--profile", PROFILE)
+            return self.np.load(self.tmp / "out" / "y.npy").tobytes()
+
+        self.assertEqual((read(), read()), (1, 0))
+        said = [y()]
+        codes = path.parent / "codes.bin"
+        for file, old in (path, scales), (path, zeros), (codes, codes.read_bytes()[:16]):
+            change(file, old, old[4:8] + old[:4] + old[8:])
+            self.assertEqual((read(), read()), (1, 0), file)
+            said.append(y())
+        self.assertEqual(len(set(said)), 4)
 
     def test_check_says_what_is_rounded(self):
         path = self.nbits(4, 32, "codes", False)

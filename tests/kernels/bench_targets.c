@@ -47,8 +47,9 @@ static const struct {
                {"pal16", TNI_CLT_PAL16, 128},   {"w3g", TNI_CLT_W3G, 128},       {"w2g", TNI_CLT_W2G, 128},
                {"tern20", TNI_CLT_TERN20, 128}, {"tern17", TNI_CLT_TERN17, 128}, {"w1g", TNI_CLT_W1G, 128},
                {"lev4", TNI_CLT_LEV4, 32},      {"lev4s", TNI_CLT_LEV4S, 16},    {"lev3", TNI_CLT_LEV3, 32},
-               {"lev2", TNI_CLT_LEV2, 32},      {"lut4", TNI_CLT_LUT4, 128},     {"lut3", TNI_CLT_LUT3, 128},
-               {"lut2", TNI_CLT_LUT2, 128},     {"lutt", TNI_CLT_LUTT, 128},     {"lut1", TNI_CLT_LUT1, 128}};
+               {"lev2", TNI_CLT_LEV2, 32},      {"lev1", TNI_CLT_LEV1, 32},      {"lut4", TNI_CLT_LUT4, 128},
+               {"lut3", TNI_CLT_LUT3, 128},     {"lut2", TNI_CLT_LUT2, 128},     {"lutt", TNI_CLT_LUTT, 128},
+               {"lut1", TNI_CLT_LUT1, 128}};
 
 /* --- threads that begin and end together ------------------------------------------------------------------------ */
 

@@ -102,6 +102,7 @@ int add_format_suite(void);
 int add_lut_suite(void);
 int add_dot_suite(void);
 int add_kernel_suite(void);
+int add_hole_suite(void);
 int add_chain_suite(void);
 int add_plugin_suite(const char *so_path);
 int add_fused_suite(const char *so_path);

@@ -37,7 +37,8 @@ int main(int argc, char **argv) {
 #endif
   printf("seed %llu, cpu features 0x%x\n", (unsigned long long)test_seed, tni_cm_cpu_features());
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
-  if (!add_kernel_suite() || (!*test_only && (!add_format_suite() || !add_lut_suite() || !add_dot_suite() || !add_chain_suite())) ||
+  if (!add_kernel_suite() || !add_hole_suite() ||
+      (!*test_only && (!add_format_suite() || !add_lut_suite() || !add_dot_suite() || !add_chain_suite())) ||
       (so && (!add_plugin_suite(so) || !add_fused_suite(so))))
     return 1;
 #if defined(__x86_64__)

@@ -53,6 +53,15 @@ OWN = [
                 {"type": "object", "properties": {"k": {"const": "b"}}, "required": ["k"]}]}, [{"k": "a", "v": 1}, {"k": "b"}], [{"k": "a"}, {"k": "c"}]),
     ({"type": "object", "patternProperties": {"^f": {"type": "integer"}}, "additionalProperties": False}, [{}, {"foo": 1}], [{"foo": "x"}, {"b": 1}]),
 ]
+# (rules, texts that are of them, texts that are not): what GBNF has not, and Tenon has
+RULES = [
+    ('root ::= %json {"type": "object", "properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"enum": [1, "}"]}}} "!" # %json',
+     ['{"a": 1}!', '{"a":"}"}!'], ['{"a": 2}!', '{"a": 1}', "!"]),
+    ('root ::= %without("<a>", "[b]", "aab") ', ["", "<a", "<<a", "[b", "aa", "é", "<[b"], ["<a>", "x<a>", "<<a>", "[b]", "aaab", "<a[b]"]),
+    ('root ::= %without("<a>") ("<a>" [0-9]+)*', ["x", "<a", "<<a>1", "x<a>12<a>3"], ["<a>", "<a>x", "<<a>1<"]),
+    ('root ::= %unlike("{\\"a", "<") ', ["", "x<", "{", "{b", '{"b', " <"], ["<", "<x", '{"a', '{"ab']),
+    ('root ::= (%token("<t>") "x" | "y")+', ["<t>x", "y<t>x"], ["<t>", "<t>y", "x"]),
+]
 
 CHECKER = jsonschema.Draft202012Validator.FORMAT_CHECKER
 
@@ -112,6 +121,16 @@ def main():
     model = Cli(o.cli, f"{SOURCE}/configs/host.yaml", f"{SOURCE}/models/demo") if o.cli else None
     n = collections.Counter()
     bad = 0
+    for rules, good, wrong in RULES:
+        r = walk.ask(kind=3, text=rules, texts=good + wrong, draws=0, seed=1)
+        if r.get("accepted") != [True] * len(good) + [False] * len(wrong):
+            bad += 1
+            print(f"WRONG rules {rules}: {r} for {good + wrong}")
+    for rules in ('root ::= %json "x"', 'root ::= %json {"type": "king"}', "root ::= %without()", 'root ::= %without("")', 'root ::= %token("a", "b")', 'root ::= %x("a")'):
+        r = walk.ask(kind=3, text=rules, texts=[], draws=0, seed=1)
+        if r.get("status") not in ("INVALID", "LIMIT"):
+            bad += 1
+            print(f"WRONG rules {rules}: {r}")
     own = [{"description": write(s), "schema": s, "tests": [{"data": v, "valid": ok, "description": "own"} for k, ok in ((1, True), (2, False)) for v in case[k]]}
            for case in OWN for s in case[:1]]
     for name, cases in [("own", own)] + (read_suite(o.suite) if o.suite else []):
@@ -178,4 +197,5 @@ def main():
     return 1 if bad or not n["accepted schemas"] else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -115,7 +115,7 @@ class Rig:
         with open(os.path.join(where, "1"), "w+b") as out, open(os.path.join(where, "2"), "w+b") as err:
             p = subprocess.Popen(c.argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env, cwd=cwd)
             try:
-                rc = p.wait(timeout=30 if mode == "at" else 24 * 3600)
+                rc = p.wait(timeout=120 if mode == "at" else 24 * 3600)
             except subprocess.TimeoutExpired:
                 p.kill()
                 p.wait()

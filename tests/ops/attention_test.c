@@ -134,6 +134,8 @@ static void fill(tni_tensor *t, int64_t n, uint32_t seed) {
   if (x) ht_fill(x, n, seed);
   for (int64_t i = 0; x && i < n && t->dtype == TN_DT_BF16; i++)
     memcpy((char *)t->data + i * 2, &(uint16_t){tni_f32_to_bf16(x[i])}, 2);
+  for (int64_t i = 0; x && i < n && t->dtype == TN_DT_F16; i++)
+    memcpy((char *)t->data + i * 2, &(uint16_t){tni_f32_to_f16(x[i])}, 2);
   if (x && t->dtype == TN_DT_F32) memcpy(t->data, x, (size_t)n * sizeof *x);
   free(x);
 }
@@ -164,9 +166,10 @@ static bool make(const shape *s, const char *dtype, ht_node *n) {
   return true;
 }
 
-/* bf16: each term is off by up to 2^-8 of itself, as its probability is, and so is the result. */
+/* bf16: each term is off by up to 2^-8 of itself, as its probability is, and so is the result. f16: its own rounding, and
+ * where halves are multiplied as such (kept.h) that of sums of 32 terms and of scores, which are small here. */
 static void long_case(const shape *s, const char *dtype, tn_run *run) {
-  const bool b16 = !strcmp(dtype, "bf16");
+  const double rounding = !strcmp(dtype, "bf16") ? 0x1p-7 : !strcmp(dtype, "f16") ? 0x1p-9 : 0;
   /* with slopes, scores up to the number of keys are rounded twice; values are below 1 */
   const double bound = 2e-6 + (s->slopes ? 2 * (double)FLT_EPSILON * (double)(s->past + s->keys) : 0);
   ht_node n;
@@ -182,7 +185,7 @@ static void long_case(const shape *s, const char *dtype, tn_run *run) {
         exact(s, &n, b, h, i, y, size);
         for (int64_t c = 0; c < s->v_size; c++) {
           const double off = fabs(element(&one[0], b, h, i, c) - y[c]);
-          worst = fmax(worst, off / (bound + (b16 ? 0x1p-7 * size[c] : 0)));
+          worst = fmax(worst, off / (bound + rounding * size[c]));
         }
       }
   if (!(worst <= 1)) printf("\n  case %d, %s: %g of the bound\n", (int)(s - shapes), dtype, worst);
@@ -199,6 +202,7 @@ static void test_long(void) {
   for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
     long_case(&shapes[k], "f32", &run.run);
     long_case(&shapes[k], "bf16", &run.run);
+    long_case(&shapes[k], "f16", &run.run);
   }
   tni_pool_destroy(pool);
 }
@@ -229,6 +233,7 @@ static void alone(const char *dtype, size_t size) {
 static void test_alone(void) {
   alone("f32", sizeof(float));
   alone("bf16", sizeof(uint16_t));
+  alone("f16", sizeof(uint16_t));
 }
 
 typedef struct row {

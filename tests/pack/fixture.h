@@ -69,6 +69,7 @@ void test_basic_suite(void);
 void test_damage_suite(void);
 void test_cache_suite(void);
 void test_crash_suite(void);
+void test_keep_suite(void);
 int test_crash_child(int argc, char **argv);
 
 #endif

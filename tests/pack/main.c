@@ -11,6 +11,7 @@ int main(int argc, char **argv) {
   test_damage_suite();
   test_cache_suite();
   test_crash_suite();
+  test_keep_suite();
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   unsigned failures = CU_get_number_of_failures();

@@ -356,6 +356,20 @@ static void test_random_orders(void) {
   tni_taskgraph_destroy(&g);
 }
 
+/* A graph with as many edges as one that is gone often lies where that one did: it is another all the same. */
+static void test_ids(void) {
+  const tni_edge e[2][1] = {{{0, 1}}, {{0, 2}}};
+  uint64_t last = 0;
+  for (uint32_t i = 0; i < 100; i++) {
+    tni_taskgraph g = {0};
+    CU_ASSERT_EQUAL_FATAL(tni_taskgraph_make(3, e[i % 2], 1, &g), TN_OK);
+    CU_ASSERT(g.id > last);
+    last = g.id;
+    tni_taskgraph_destroy(&g);
+    CU_ASSERT_EQUAL(g.id, 0);
+  }
+}
+
 void suite_taskgraph(void) {
   CU_pSuite s = CU_add_suite("plan: task graph", NULL, NULL);
   CU_add_test(s, "random graphs on simulated engines", test_random);
@@ -364,4 +378,5 @@ void suite_taskgraph(void) {
   CU_add_test(s, "shared bytes", test_sharing);
   CU_add_test(s, "what is no graph", test_bad);
   CU_add_test(s, "random orders", test_random_orders);
+  CU_add_test(s, "graphs at one address", test_ids);
 }

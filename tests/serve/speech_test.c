@@ -92,6 +92,10 @@ static void alike(const char *text, setting o) {
   "\\\"other\\\": \\\"5\\\"}\",\"name\":\"weather\"}"
 
 #define A "{\"city\": \"Oslo\"}"
+#define M "[TOOL_CALLS]weather[ARGS]" A
+#define M_CLOCK "[TOOL_CALLS]clock[CALL_ID]a1B2c3D4e[ARGS]{}"
+#define M_MARK "[TOOL_CALLS]weather[ARGS]{\"city\": \"[TOOL_CALLS] [ARGS]\"}"
+#define M_MARK_CALL "{\"arguments\":\"{\\\"city\\\": \\\"[TOOL_CALLS] [ARGS]\\\"}\",\"name\":\"weather\"}"
 #define H_NEXT "<|start|>assistant"
 #define H_THINKS "<|channel|>analysis<|message|>"
 #define H_FINAL "<|channel|>final<|message|>"
@@ -134,6 +138,26 @@ static const struct {
     {"[1, 2]", "[1, 2]", "", "[]", {.tools = true}},
     {"[TOOL_", "[TOOL_", "", "[]", {.tools = true}},
     {"said \n ", "said \n ", "", "[]", {.tools = true}},
+    {M, "", "", "[" W_CALL "]", {.tools = true}},
+    {"Let me look.\n" M "\n", "Let me look.", "", "[" W_CALL "]", {.tools = true}},
+    {M M_CLOCK, "", "", "[" W_CALL "," C_CALL "]", {.tools = true}},
+    {M_CLOCK " \n" M, "", "", "[" C_CALL "," W_CALL "]", {.tools = true}},
+    {M M_CLOCK, "", "", "[" W_CALL "]", {.tools = true, .one = true}},
+    {M_MARK, "", "", "[" M_MARK_CALL "]", {.tools = true}},
+    {M M_MARK M, "", "", "[" W_CALL "," M_MARK_CALL "," W_CALL "]", {.tools = true}},
+    {"[TOOL_CALLS]clock[ARGS]", "", "", "[" C_CALL "]", {.tools = true}},
+    {"[TOOL_CALLS]clock[ARGS]" M, "", "", "[" C_CALL "," W_CALL "]", {.tools = true}},
+    {"[TOOL_CALLS] [" C "]" M, "", "", "[" C_CALL "," W_CALL "]", {.tools = true}},
+    {M, M, "", "[]", {0}},
+    {M " and more", M " and more", "", "[]", {.tools = true}},
+    {M "[TOOL_CALLS]clock[ARGS]{\"na", "[TOOL_CALLS]clock[ARGS]{\"na", "", "[" W_CALL "]", {.tools = true}},
+    {"[TOOL_CALLS]weather[ARGS]7", "[TOOL_CALLS]weather[ARGS]7", "", "[]", {.tools = true}},
+    {"[TOOL_CALLS]weather[CALL_ID][ARGS]{}", "[TOOL_CALLS]weather[CALL_ID][ARGS]{}", "", "[]", {.tools = true}},
+    {"[TOOL_CALLS][ARGS]{}", "[TOOL_CALLS][ARGS]{}", "", "[]", {.tools = true}},
+    {"[TOOL_CALLS]a b[ARGS]{}", "[TOOL_CALLS]a b[ARGS]{}", "", "[]", {.tools = true}},
+    {"[THINK]Hm.[/THINK]It is.", "It is.", "Hm.", "[]", {0}},
+    {"[THINK]Hm. </think>[/THINK]" M, "", "Hm. </think>", "[" W_CALL "]", {.tools = true}},
+    {"[THIN", "[THIN", "", "[]", {0}},
     {H_THINKS "Hm.<|end|>" H_NEXT H_FINAL "It is.<|return|>", "It is.", "Hm.", "[]", {0}},
     {H_FINAL "It < is.", "It < is.", "", "[]", {0}},
     {H_THINKS "on and <|e", "", "on and <|e", "[]", {.tools = true}},
@@ -173,7 +197,7 @@ static void test_random(void) {
   static const char *const parts[] = {"<think>", "</think>", "<tool_call>", "</tool_call>", "<|tool_call|>", "<|/tool_call|>",
                                       "[TOOL_CALLS]", "<|python_tag|>", W, C, "[" C "]", " ", "\n\n", "words and", "<", "</", "[", "{",
                                       "<tool_", X, "<function=", "<parameter=", "</function>", "<|", "]", "\xc3\xa9",
-                                      H_THINKS, H_FINAL, H_CALL, A, H_NEXT, "<|end|>", "<|call|>", "<|message|>", "<|channel|>", "to=", "to=x "};
+                                      H_THINKS, H_FINAL, H_CALL, A, H_NEXT, M, M_CLOCK, M_MARK, "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]", "<|end|>", "<|call|>", "<|message|>", "<|channel|>", "to=", "to=x "};
   uint32_t state = 3;
   for (int i = 0; i < RANDOM; i++) {
     char text[1024] = "";
@@ -187,6 +211,38 @@ static void test_random(void) {
   }
 }
 
+/* An id that the model wrote is the call's, but where an earlier one has it; others have nine letters and digits. */
+static void test_ids(void) {
+  static const char text[] = M_CLOCK M_CLOCK M "[TOOL_CALLS] [{\"name\": \"clock\", \"arguments\": {}, \"id\": \"VvvODy9mT\"}]";
+  srv_speech s;
+  srv_speech_init(&s, tools, false, false);
+  srv_speech_push(&s, text, sizeof text - 1, true);
+  CU_ASSERT_EQUAL_FATAL(json_array_size(s.calls), 4);
+  const char *id[4];
+  for (size_t i = 0; i < 4; i++) {
+    id[i] = json_string_value(json_object_get(json_array_get(s.calls, i), "id"));
+    CU_ASSERT_EQUAL(strlen(id[i]), 9);
+    CU_ASSERT_EQUAL(strspn(id[i], "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"), 9);
+    for (size_t k = 0; k < i; k++) CU_ASSERT_STRING_NOT_EQUAL(id[i], id[k]);
+  }
+  CU_ASSERT_STRING_EQUAL(id[0], "a1B2c3D4e");
+  CU_ASSERT_STRING_EQUAL(id[3], "VvvODy9mT");
+  srv_speech_finish(&s);
+}
+
+/* A call is said when the next one begins, not at the end. */
+static void test_early(void) {
+  srv_speech s;
+  srv_speech_init(&s, tools, false, false);
+  srv_speech_push(&s, M "[TOOL_CALLS]", sizeof M - 1 + 12, false);
+  CU_ASSERT_EQUAL(json_array_size(s.calls), 1);
+  srv_speech_push(&s, "clock[ARGS]{}", 13, false);
+  CU_ASSERT_EQUAL(json_array_size(s.calls), 1);
+  srv_speech_push(&s, "", 0, true);
+  CU_ASSERT_EQUAL(json_array_size(s.calls), 2);
+  srv_speech_finish(&s);
+}
+
 int main(void) {
   tools = json_loads("[{\"function\": {\"name\": \"weather\", \"parameters\": {\"properties\": {\"city\": {\"type\": \"string\"}, "
                      "\"days\": {\"type\": \"integer\"}, \"units\": {\"enum\": [\"m\"]}, \"at\": {\"type\": \"object\"}}}}}, {\"function\": {\"name\": \"clock\"}}]", 0, NULL);
@@ -194,6 +250,8 @@ int main(void) {
   CU_pSuite s = CU_add_suite("speech", NULL, NULL);
   CU_add_test(s, "cases", test_cases);
   CU_add_test(s, "pieces of anything", test_random);
+  CU_add_test(s, "ids", test_ids);
+  CU_add_test(s, "one by one", test_early);
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   const unsigned failed = CU_get_number_of_failures();

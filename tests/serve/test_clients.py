@@ -6,12 +6,14 @@ TENON_SERVE_SECONDS: how long (default: a few seconds). Prints times to the firs
 import json
 import os
 import random
+import signal
 import socket
 import statistics
+import struct
 import threading
 import time
 
-from server import Serving, has_asan, main
+from server import Case, Server, Serving, has_asan, main
 
 SECONDS = float(os.environ.get("TENON_SERVE_SECONDS", "3"))
 PROMPTS = ["In the beginning", "And God said", "The words of the Preacher", "Once upon a time there was", "Alice was beginning to get",
@@ -87,6 +89,39 @@ class Clients(Serving):
         # Descriptors and threads of clients that are gone are given back.
         proc = f"/proc/{self.server.p.pid}"
         self.server.until(lambda: len(os.listdir(proc + "/fd")) < 40 and len(os.listdir(proc + "/task")) < 40)
+
+
+class Unread(Case):
+    """Nobody reads what the server says: it goes on."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = Server(cache=self.cache)
+
+    def tearDown(self):
+        self.server.close()
+        super().tearDown()
+
+    def test_full_pipe(self):
+        said = self.server.p.stderr.fileno()
+        self.server.ask("/health")
+        pipe = os.open(f"/proc/self/fd/{said}", os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            while True:
+                os.write(pipe, b"x" * 4096)
+        except BlockingIOError:
+            pass
+        for _ in range(6):
+            c = self.server.connect()
+            c.request("POST", "/v1/completions", json.dumps({"prompt": "In", "max_tokens": 1500, "stream": True}), {"Content-Type": "application/json"})
+            time.sleep(0.1)
+            c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+            c.sock.close()
+            c.close()
+        self.server.until(lambda: self.server.metric("disconnects_total") >= 1)
+        self.assertEqual(self.server.ask("/v1/completions", {"prompt": "In", "max_tokens": 4})[0], 200)
+        self.server.p.send_signal(signal.SIGTERM)  # it says that it shuts down
+        self.assertEqual(self.server.p.wait(60), 0)
 
 
 if __name__ == "__main__":

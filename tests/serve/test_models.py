@@ -3,6 +3,7 @@
 import pathlib
 import tempfile
 import threading
+import time
 
 import scripted
 from server import DEMO, Case, Server, main
@@ -66,6 +67,38 @@ class Models(Case):
         self.assertTrue(text.startswith(want))
         self.assertEqual([got[i][0] for i in range(6)], [200] * 6)
         self.assertEqual({got[i][1]["choices"][0]["text"] for i in range(6)}, {want})
+        self.assertEqual(s.stop(), 0)
+
+    def test_nobody_waits_for_ever(self):
+        """Room for one of three models, clients that ask for two of them all the time: who asks for the third is served after
+        those who were there before, each time."""
+        s = self.start("--models-mb", self.room_for_two() * 3 // 5)
+        for model in ("demo", "two", "three"):
+            self.ask(s, model)
+        over, order, lock = threading.Event(), [], threading.Lock()
+
+        def busy(model):
+            while not over.is_set():
+                status = self.ask(s, model, 8)[0]
+                with lock:
+                    order.append((model, status))
+        threads = [threading.Thread(target=busy, args=(m,)) for m in ("demo", "demo", "demo", "two", "two", "two")]
+        for t in threads:
+            t.start()
+        between = []
+        while len(order) < 20:
+            time.sleep(0.01)
+        for _ in range(12):
+            before = len(order)
+            self.assertEqual(self.ask(s, "three", 1)[0], 200)
+            between.append(len(order) - before)
+        over.set()
+        for t in threads:
+            t.join(60)
+        self.assertEqual({status for _, status in order}, {200})
+        self.assertGreater(min(sum(m == name for m, _ in order) for name in ("demo", "two")), 20)
+        # Six were asked before; as many again may have begun with them, whose answers come first.
+        self.assertLessEqual(max(between), 12, between)
         self.assertEqual(s.stop(), 0)
 
     def test_what_does_not_fit(self):

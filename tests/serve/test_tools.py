@@ -27,11 +27,15 @@ SCRIPTS = {
     "[special]": ["[TOOL_CALLS]", "[{\"name\": \"clock\", ", "\"arguments\": {}}]"],
     "[harmony]": ["<|channel|>", "commentary", "<|odd|>", " to=functions.weather ", "<|constrain|>", "json", "<|message|>", "{\"city\": \"Os", "lo\"}", "<|call|>"],
     "[channels]": ["<|channel|>analysis<|message|>Is it", " so?<|end|><|start|>assist", "ant<|channel|>final<|mess", "age|>It is", ".<|return|>"],
+    "[args]": ["Well. ", "[TOOL_", "CALLS]", "weather", "[ARGS]", "{\"city\":", "\"Oslo\"", " }"],
+    "[ids]": ["[TOOL_CALLS]clock[CALL_ID]Ab3dE6gh9", "[ARGS]{}[TOOL_CALLS]weather[CALL", "_ID]zzzzzzzz1[ARGS]{\"city\": \"", "Oslo\"} "],
+    "[wrong args]": ["[TOOL_CALLS]weather[ARGS]{\"city\": ", "\"Oslo\", }"],
+    "[magistral]": ["[THINK]", "Is it so?", "[/THINK]", "It", " is."],
     "[words]": ["✓ ble", "skiver", " ☂"],
 }
 
 
-SPECIAL = ("[TOOL_CALLS]", "<|channel|>", "<|odd|>", "<|constrain|>", "<|message|>", "<|call|>")
+SPECIAL = ("[TOOL_CALLS]", "<|channel|>", "<|odd|>", "<|constrain|>", "<|message|>", "<|call|>", "[ARGS]", "[THINK]", "[/THINK]")
 
 
 class Tools(Serving):
@@ -81,6 +85,10 @@ class Tools(Serving):
         self.called("[two]", ("weather", OSLO), parallel_tool_calls=False)
         for script in ("[mistral]", "[phi]", "[llama]", "[python]"):
             self.called(script, ("weather", OSLO))
+        self.called("[args]", ("weather", OSLO), content="Well.")
+        m = self.called("[ids]", ("clock", {}), ("weather", OSLO))
+        self.assertEqual([c["id"] for c in m["tool_calls"]], ["Ab3dE6gh9", "zzzzzzzz1"])
+        self.called("[ids]", ("clock", {}), parallel_tool_calls=False)
         # Marks that are special tokens come through; others do not.
         self.called("[special]", ("clock", {}))
         self.called("[harmony]", ("weather", OSLO))
@@ -88,7 +96,7 @@ class Tools(Serving):
         self.assertEqual(j["choices"][0]["text"], "".join(p for p in SCRIPTS["[harmony]"] if p != "<|odd|>"))
 
     def test_what_is_no_call(self):
-        for script in ("[json]", "[broken]", "[open]", "[words]"):
+        for script in ("[json]", "[broken]", "[open]", "[words]", "[wrong args]"):
             m, finish = self.message(script)
             self.assertEqual((m["content"], finish), ("".join(SCRIPTS[script]), "stop"))
             self.assertNotIn("tool_calls", m)
@@ -105,6 +113,8 @@ class Tools(Serving):
         self.assertEqual((m["reasoning_content"], m["content"], finish), ("Is it so?", "It is.", "stop"))
         m, finish = self.message("[harmony]", tools=None)
         self.assertEqual((m["content"], finish), (json.dumps(OSLO), "stop"))
+        m, finish = self.message("[magistral]", tools=None)
+        self.assertEqual((m["reasoning_content"], m["content"]), ("Is it so?", "It is."))
         m, finish = self.message("[endless]", tools=None)
         self.assertEqual((m["reasoning_content"], m["content"], finish), ("on and on", "", "stop"))
         # A template may open the thoughts.

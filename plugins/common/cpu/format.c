@@ -87,7 +87,7 @@ static tn_status lev_geometry(const tni_clt_format *f, int64_t N, int64_t K, con
 #define LEV(name, ID) \
   { .option = name, .format = &tni_lev_formats[TNI_##ID], .id = TNI_CLT_##ID, .geometry = lev_geometry }
 const tni_clt_format tni_clt_levs[TNI_CLT_LEVS] = {LEV("lev4", LEV4), LEV("lev4s", LEV4S), LEV("lev3", LEV3),
-                                                   LEV("lev2", LEV2)};
+                                                   LEV("lev2", LEV2), LEV("lev1", LEV1)};
 #undef LEV
 
 static tn_status grid_geometry(const tni_clt_format *f, int64_t N, int64_t K, const int64_t *params,

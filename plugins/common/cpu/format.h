@@ -39,7 +39,7 @@ extern const tni_clt_format tni_clt_lut1p, tni_clt_lut2p, tni_clt_lut3p, tni_clt
 extern const tni_clt_format tni_clt_w8g, tni_clt_w3g, tni_clt_w2g, tni_clt_w1g;
 extern const tni_clt_format tni_clt_tern20, tni_clt_tern17, tni_clt_pal16;
 /* Levels from tables (plugins/common/formats/lev.h), without params. Of every backend. By TNI_LEV4 ..; */
-enum { TNI_CLT_LEVS = 4 };
+enum { TNI_CLT_LEVS = 5 };
 extern const tni_clt_format tni_clt_levs[TNI_CLT_LEVS];
 /* Grids that models bring (plugins/common/formats/grid.h), params [group, scale, zero]: of every backend, chosen by
  * keep.h and never by an option. By bits: 2, 4, 8. */

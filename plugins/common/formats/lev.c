@@ -44,6 +44,15 @@ const tni_lev_kind *tni_lev_kind_of(const tn_format *f) {
 
 /* --- units ------------------------------------------------------------------------------------------------------ */
 
+/* Where byte i of a unit has the low two bits of quads 4 * four .. of its row: a unit of them, or a byte for each row.
+ */
+static uint32_t low_at(const tni_lev_kind *k, uint32_t four, uint32_t i) {
+  const uint32_t r = i / 4;
+  return k->shared ? UNIT + 16 * (r / 4 % 2) + 8 * (r / 8) + 4 * four + r % 4 : four * UNIT + i;
+}
+/* And where that of its top bits is. */
+static uint32_t top_at(const tni_lev_kind *k, uint32_t i) { return (k->shared ? 0 : 2 * UNIT) + i; }
+
 /* Own bits of a block, [quad][64] one a byte -> units. */
 static void encode_units(const tni_lev_kind *k, const uint8_t *own, uint8_t *units) {
   memset(units, 0, k->block_bytes);
@@ -54,8 +63,8 @@ static void encode_units(const tni_lev_kind *k, const uint8_t *own, uint8_t *uni
         units[quad / 2 * UNIT + i] |= (uint8_t)(*own << 4 * (quad % 2));
         continue;
       }
-      units[four * UNIT + i] |= (uint8_t)((*own & 3) << shift);
-      if (k->bits == 3) units[2 * UNIT + i] |= (uint8_t)(*own >> 2 << (shift + four));
+      units[low_at(k, four, i)] |= (uint8_t)((*own & 3) << shift);
+      if (k->bits == 3) units[top_at(k, i)] |= (uint8_t)(*own >> 2 << (shift + four));
     }
   }
 }
@@ -63,8 +72,8 @@ static void encode_units(const tni_lev_kind *k, const uint8_t *own, uint8_t *uni
 static uint32_t own_bits(const tni_lev_kind *k, const uint8_t *units, uint32_t quad, uint32_t i) {
   const uint32_t four = quad / 4, shift = field_of[quad % 4];
   if (k->bits == 4) return units[quad / 2 * UNIT + i] >> 4 * (quad % 2) & 15;
-  const uint32_t low = units[four * UNIT + i] >> shift & 3;
-  return k->bits == 2 ? low : low | (units[2 * UNIT + i] >> (shift + four) & 1u) << 2;
+  const uint32_t low = units[low_at(k, four, i)] >> shift & 3;
+  return k->bits == 2 ? low : low | (units[top_at(k, i)] >> (shift + four) & 1u) << 2;
 }
 
 /* The byte of a quad's dword whose bits byte i reads beside its own. */
@@ -126,7 +135,7 @@ static tn_status grid_of_lev(const tn_format *f, const int64_t *params, uint32_t
   (void)params;
   if (n || !k) return TN_E_INVALID;
   return tni_cm_give_grid(out, &(tn_grid){.kind = TN_GRID_LEVELS,
-                                          .n_codes = 1u << (k->bits * k->vec),
+                                          .n_codes = tni_lev_codes(k),
                                           .group = k->block,
                                           .scale_dtype = TN_DT_F16,
                                           .scale_unit = TNI_LEV_SCALE_UNIT,
@@ -187,12 +196,11 @@ static bool take_row(const tn_pack *p, const tni_cm_source *s, int64_t row, lev_
 
 /* Own bits of one row into the quads of a block that starts at k0. */
 static void put_own(const tni_lev_kind *k, const lev_row *r, int64_t K, int64_t k0, int64_t row, uint8_t *own) {
-  const uint32_t mask = (1u << k->bits) - 1;
   const int64_t n = K - k0 < k->block ? K - k0 : k->block;
   const int64_t whole = (n + k->vec - 1) / k->vec * k->vec; /* of a code that is cut off all bits stay */
   for (int64_t i = 0; i < whole; i++)
     own[i / 4 * UNIT + row * 4 + i % 4] =
-        (uint8_t)(r->codes[(k0 + i) / k->vec] >> (k->bits * (uint32_t)((k0 + i) % k->vec)) & mask);
+        (uint8_t)tni_lev_own(k, r->codes[(k0 + i) / k->vec], (uint32_t)((k0 + i) % k->vec));
 }
 
 static void put_block(const tn_pack *p, const lev_row *rows, int64_t n_rows, int64_t block, uint8_t *head) {
@@ -309,6 +317,7 @@ static tn_status unpack_lev(const tn_blob *b, const int64_t box[4], float *dst) 
 /* Bits per weight at K 4096; errors relative to the largest of all rows: of a step above a block's own scale, and of
  * what a start clips. */
 const tn_format tni_lev_formats[TNI_LEV_KINDS] = {
-    FORMAT("lev4", 1, 4, 4.134f, 0.3f, &numerics_32), FORMAT("lev4s", 1, 4, 4.256f, 0.3f, &numerics_16),
-    FORMAT("lev3", 2, 3, 3.134f, 0.6f, &numerics_32), FORMAT("lev2", 1, 2, 2.134f, 1.0f, &numerics_32)};
+    FORMAT("lev4", 2, 4, 4.129f, 0.3f, &numerics_32), FORMAT("lev4s", 2, 4, 4.254f, 0.3f, &numerics_16),
+    FORMAT("lev3", 3, 3, 3.129f, 0.6f, &numerics_32), FORMAT("lev2", 2, 2, 2.129f, 1.0f, &numerics_32),
+    FORMAT("lev1", 2, 1, 1.629f, 1.0f, &numerics_32)};
 #undef FORMAT

@@ -82,6 +82,23 @@ static float choose_ring(const tni_lev_kind *k, const float *x, uint8_t *code) {
   return best;
 }
 
+/* Of a quad that shares bits: every code. */
+static float choose_shared(const tni_lev_kind *k, const float *x, uint8_t *code) {
+  float e[4][TNI_LEV_LEVELS], best = INFINITY;
+  for (int j = 0; j < 4; j++) entry_errors(k, x[j], e[j]);
+  for (uint32_t c = 0; c < tni_lev_codes(k); c++) {
+    float sum = 0;
+    for (uint32_t j = 0; j < 4; j++) sum += e[j][tni_lev_entry(k, c, j)];
+    if (sum < best) best = sum, *code = (uint8_t)c;
+  }
+  return best;
+}
+
+static float choose_code(const tni_lev_kind *k, const float *x, uint8_t *code) {
+  if (k->shared) return choose_shared(k, x, code);
+  return k->vec == 1 ? choose_one(k, x, code) : k->vec == 2 ? choose_pair(k, x, code) : choose_ring(k, x, code);
+}
+
 /* The best codes of a block of n weights under a scale; what is beyond n counts as 0. Returns the squared error. */
 static float choose_codes(const tni_lev_kind *k, const float *w, uint32_t n, float scale, uint8_t *codes) {
   const float inv = scale > 0 ? 1 / scale : 0;
@@ -89,7 +106,7 @@ static float choose_codes(const tni_lev_kind *k, const float *w, uint32_t n, flo
   for (uint32_t i = 0; i < n; i += k->vec, codes++) {
     float x[4] = {0};
     for (uint32_t j = 0; j < k->vec && i + j < n; j++) x[j] = w[i + j] * inv;
-    error += k->vec == 1 ? choose_one(k, x, codes) : k->vec == 2 ? choose_pair(k, x, codes) : choose_ring(k, x, codes);
+    error += choose_code(k, x, codes);
   }
   return error * scale * scale;
 }

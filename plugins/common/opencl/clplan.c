@@ -92,7 +92,11 @@ static void place_all(tni_cx *e) {
     iv[n++] =
         (tn_interval){.first = e->temps[i].first, .last = e->temps[i].last, .bytes = e->temps[i].bytes, .align = 128};
   if (e->st != TN_OK) return;
-  e->st = e->d->host->offsets(e->d->host->ctx, n, iv, &total);
+  const tn_status st = e->d->host->offsets(e->d->host->ctx, n, iv, &total);
+  if (st != TN_OK) {
+    tni_cx_fail(e, st, e->d->vendor->name, "the host finds no room for what a task keeps between its kernels");
+    return;
+  }
   n = 0;
   for (tn_id v = 0; v < e->p->n_values; v++) {
     const tni_cl_value *val = tni_cx_value_of(e, v);
@@ -134,7 +138,7 @@ tn_status tni_cl_expand(tn_plan *plan, const tn_dims *dims, bool compile, tn_err
 
 static tn_status make_plan(tn_program *p, tn_id task, const tn_dims *dims, bool compile, tn_plan **out, tn_error *err) {
   tni_cm_mem mem = {.host = p->device->host};
-  if (task >= p->info.n_tasks) return TN_E_INVALID;
+  if (task >= p->info.n_tasks) return tni_cm_fail(err, TN_E_INVALID, p->device->vendor->name, "there is no task %u", task);
   tn_plan *plan = tni_cm_new(&mem, 1, sizeof *plan);
   if (!plan) return tni_cm_fail(err, TN_E_NO_MEMORY, p->device->vendor->name, "out of memory");
   plan->program = p;

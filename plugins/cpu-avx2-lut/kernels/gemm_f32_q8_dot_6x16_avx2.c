@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The formats of dot.h for the tiles of AVX2 and of AVX-VNNI: units are unpacked to bytes, codes raised to a zero point
- * of 8, or (eight bits) as they are, which AVX2 wants signed.
+ * of 8, or (eight bits) as they are, which AVX2 wants signed. Few rows of w8g need no panel.
  */
 #include <immintrin.h>
 #include <string.h>
@@ -144,3 +144,31 @@ GEMMS(w2g, 4, 64, 0)
 GEMMS(w1g, 8, 64, 0)
 GEMMS(tern20, 4, 64, 64)
 BYTES(pal16, 2, 64, 128)
+
+/* --- few rows of w8g: tiles over superblocks as they are packed ----------------------------------------------------
+ */
+
+__attribute__((always_inline)) static inline void gemm_w8g_few(bool fetch, const uint8_t *block, size_t superblocks,
+                                                               const tni_clt_act *a, size_t m0, size_t m1, float *acc) {
+  const size_t bytes = TNI_DOT_SCALE_BYTES + QUADS * 64;
+  tni_x86_grid_panel z;
+  memset(z.zero, 0, sizeof z.zero);
+  z.p.groups = 2;
+  z.p.next_bytes = 0;
+  for (size_t sb = 0; sb < superblocks; sb++, block += bytes) {
+    for (size_t i = 0; fetch && i < bytes; i += 64) _mm_prefetch((const char *)block + TNI_X86_AHEAD + i, _MM_HINT_T0);
+    halves_to(block, z.p.scale[0]);
+    halves_to(block + 32, z.p.scale[1]);
+    z.codes = block + TNI_DOT_SCALE_BYTES;
+    z.p.first_group = sb * 2;
+    tni_x86_tiles_zb128_4x16_avx2(&z.p, a, m0, m1, sb == 0, acc);
+  }
+}
+
+#define FEW(isa, fetch)                                                                                           \
+  void tni_x86_gemm_f32_q8g128_w8g_4x16_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
+                                              size_t m0, size_t m1, float *acc) {                                 \
+    gemm_w8g_few(fetch, row_block, superblocks, a, m0, m1, acc);                                                  \
+  }
+FEW(avx2_few, false)
+FEW(avx2_few_prefetch, true)

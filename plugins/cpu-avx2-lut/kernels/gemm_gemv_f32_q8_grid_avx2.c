@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Grids on AVX2: one row, tiles of up to six rows over a panel, and what fills panels, for the tiles of AVX-VNNI too.
+ * Grids on AVX2: one row, few rows without a panel, tiles of up to six rows over one, and what fills panels, for the
+ * tiles of AVX-VNNI too.
  *
  * Codes of two and four bits are summed in s16 for 32 k (16 products of at most 15 * 127) and then widened; of eight
  * bits, magnitudes times activations with the weights' signs, widened at once. For VNNI codes of two and four bits lose
@@ -150,16 +151,48 @@ __attribute__((always_inline)) static inline void add_floats(float *acc, floats 
     REP(STEP_S)                                                       \
   }
 
-/* One group of so many k: of few, of many, of signed codes. */
-#define GROUP_F(M, REP, GROUP) SUMS_U(REP, GROUP) REP(TAKE)
-#define GROUP_U(M, REP, GROUP)                    \
+/* Of packed codes: of four bits, and of eight, which lose 128. */
+#define SUMS_N(REP, n)                                            \
+  REP(CLEAR)                                                      \
+  for (size_t j = 0; j < (n) / 8; j++, w += 64, q += 4) {         \
+    const __m256i v0 = codes_at(w), v1 = codes_at(w + 32);        \
+    __m256i w0 = cut_codes(v0, 0, 15), w1 = cut_codes(v1, 0, 15); \
+    REP(STEP_S16)                                                 \
+    q += 4;                                                       \
+    w0 = cut_codes(v0, 4, 15), w1 = cut_codes(v1, 4, 15);         \
+    REP(STEP_S16)                                                 \
+  }                                                               \
+  REP(WIDEN)
+#define SUMS_B(REP, n)                                                \
+  REP(START_S)                                                        \
+  for (size_t j = 0; j < (n) / 4; j++, w += 64, q += 4) {             \
+    const __m256i less = _mm256_set1_epi8(-128);                      \
+    const __m256i w0 = _mm256_xor_si256(codes_at(w), less);           \
+    const __m256i w1 = _mm256_xor_si256(codes_at(w + 32), less);      \
+    const __m256i a0 = _mm256_abs_epi8(w0), a1 = _mm256_abs_epi8(w1); \
+    REP(STEP_S)                                                       \
+  }
+
+/* One group of so many k: of few, of many, of signed codes; F and U of packed codes. */
+#define GROUP_OF(SUMS, M, REP, GROUP)             \
   __m256i kept[M][2];                             \
-  { SUMS_U(REP, SUB) REP(KEEP_FIRST) }            \
+  { SUMS(REP, SUB) REP(KEEP_FIRST) }              \
   for (size_t k = 2 * SUB; k < GROUP; k += SUB) { \
-    SUMS_U(REP, SUB) REP(KEEP)                    \
+    SUMS(REP, SUB) REP(KEEP)                      \
   }                                               \
-  SUMS_U(REP, SUB) REP(JOIN)
+  SUMS(REP, SUB) REP(JOIN)
+#define GROUP_F(M, REP, GROUP) SUMS_U(REP, GROUP) REP(TAKE)
+#define GROUP_U(M, REP, GROUP) GROUP_OF(SUMS_U, M, REP, GROUP)
 #define GROUP_S(M, REP, GROUP) SUMS_S(REP, GROUP)
+#define GROUP_NF(M, REP, GROUP) SUMS_N(REP, GROUP) REP(TAKE)
+#define GROUP_NU(M, REP, GROUP) GROUP_OF(SUMS_N, M, REP, GROUP)
+#define GROUP_B(M, REP, GROUP) SUMS_B(REP, GROUP)
+#define CODES_F p->w[0]
+#define CODES_U p->w[0]
+#define CODES_S p->w[0]
+#define CODES_NF z->codes
+#define CODES_NU z->codes
+#define CODES_B z->codes
 
 #define TILE(M, GROUP, id, WAY, END)                                                                \
   static void tile_##id##_##M(const tni_x86_panel *p, const tni_clt_act *a, size_t m, float *acc) { \
@@ -168,7 +201,7 @@ __attribute__((always_inline)) static inline void add_floats(float *acc, floats 
     const int8_t *q = a->q + m * q_stride + p->first_group * GROUP;                                 \
     const int32_t *zero = a->zero + m * z_stride + p->first_group;                                  \
     const float *sx = a->scale + m * s_stride + p->first_group;                                     \
-    const uint8_t *w = &p->w[0][0];                                                                 \
+    const uint8_t *w = CODES_##WAY;                                                                 \
     const __m256i ones = _mm256_set1_epi16(1);                                                      \
     (void)ones;                                                                                     \
     for (size_t g = 0; g < p->groups; g++, sx++, zero++) {                                          \
@@ -202,22 +235,29 @@ static void all_rows(const grid_tile_fn *tiles, size_t most, const tni_x86_panel
                                          tile_##id##_4, tile_##id##_5, tile_##id##_6};                                \
     all_rows(tiles, MOST_U, p, a, m0, m1, first, acc);                                                                \
   }
-#define TILES_S(GROUP, id, END)                                                                                       \
-  FOUR(GROUP, id, S, END)                                                                                             \
-  void tni_x86_tiles_##id##_4x16_avx2(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first, \
-                                      float *acc) {                                                                   \
-    static const grid_tile_fn tiles[] = {NULL, tile_##id##_1, tile_##id##_2, tile_##id##_3, tile_##id##_4};           \
-    all_rows(tiles, MOST_S, p, a, m0, m1, first, acc);                                                                \
+#define TILES_FEW(GROUP, id, WAY, END, linkage)                                                                   \
+  FOUR(GROUP, id, WAY, END)                                                                                       \
+  linkage void tni_x86_tiles_##id##_4x16_avx2(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, \
+                                              bool first, float *acc) {                                           \
+    static const grid_tile_fn tiles[] = {NULL, tile_##id##_1, tile_##id##_2, tile_##id##_3, tile_##id##_4};       \
+    all_rows(tiles, MOST_S, p, a, m0, m1, first, acc);                                                            \
   }
-#define GRID(GROUP, WAY)            \
-  TILES_U(GROUP, zu##GROUP, WAY, Z) \
-  TILES_U(GROUP, ru##GROUP, WAY, R) \
-  TILES_S(GROUP, zs##GROUP, Z)      \
-  TILES_S(GROUP, rs##GROUP, R)
+#define GRID(GROUP, WAY)                         \
+  TILES_U(GROUP, zu##GROUP, WAY, Z)              \
+  TILES_U(GROUP, ru##GROUP, WAY, R)              \
+  TILES_FEW(GROUP, zs##GROUP, S, Z, )            \
+  TILES_FEW(GROUP, rs##GROUP, S, R, )            \
+  TILES_FEW(GROUP, zn##GROUP, N##WAY, Z, static) \
+  TILES_FEW(GROUP, rn##GROUP, N##WAY, R, static) \
+  TILES_FEW(GROUP, rb##GROUP, B, R, static)
 GRID(16, F)
 GRID(32, F)
 GRID(64, U)
 GRID(128, U)
+TILES_FEW(16, zb16, B, Z, static)
+TILES_FEW(32, zb32, B, Z, static)
+TILES_FEW(64, zb64, B, Z, static)
+TILES_FEW(128, zb128, B, Z, )
 
 /* --- panels ------------------------------------------------------------------------------------------------------ */
 
@@ -291,6 +331,50 @@ __attribute__((always_inline)) static inline void unpack_grid_avx2(uint32_t bits
       }
   z->p.groups = to;
 }
+
+/* --- few rows: superblocks as they are packed, whose scales and zero points alone are unpacked
+ * ------------------------ */
+
+__attribute__((always_inline)) static inline void gemm_few_avx2(uint32_t bits, uint32_t group, bool fetch,
+                                                                tni_x86_tiles_fn taking, tni_x86_tiles_fn rests,
+                                                                const uint8_t *block, size_t superblocks,
+                                                                const tni_clt_act *a, size_t m0, size_t m1,
+                                                                float *acc) {
+  const tni_grid_layout l = tni_grid_layout_of(bits, group, a->scale_bits, a->zero_bits);
+  tni_x86_grid_panel z;
+  z.p.groups = l.groups;
+  z.p.next_bytes = 0;
+  for (size_t sb = 0; sb < superblocks; sb++, block += l.bytes) {
+    for (size_t i = 0; fetch && i < l.bytes; i += 64)
+      _mm_prefetch((const char *)block + TNI_X86_AHEAD + i, _MM_HINT_T0);
+    for (size_t h = 0; h < 2 * l.groups; h++) {
+      const size_t g = h / 2, half = h % 2 * HALF, at = h * HALF;
+      _mm256_store_ps(&z.p.scale[g][half], scales_at(&l, block, at));
+      put_zeros(&l, block, at, bits == 8 ? 128 : 0, &z.zero[g][half], &z.rest[g][half]);
+    }
+    z.codes = block + l.codes_at;
+    z.p.first_group = sb * l.groups;
+    (l.zero_bits == 32 ? rests : taking)(&z.p, a, m0, m1, sb == 0, acc);
+  }
+}
+
+#define FEW_OF(group, bits, kind, isa, fetch)                                                                          \
+  void tni_x86_gemm_f32_q8g##group##_grid##bits##_4x16_##isa(const uint8_t *row_block, size_t superblocks,             \
+                                                             const tni_clt_act *a, size_t m0, size_t m1, float *acc) { \
+    gemm_few_avx2(bits, group, fetch, tni_x86_tiles_z##kind##group##_4x16_avx2,                                        \
+                  tni_x86_tiles_r##kind##group##_4x16_avx2, row_block, superblocks, a, m0, m1, acc);                   \
+  }
+#define FEW(group, bits, kind)           \
+  FEW_OF(group, bits, kind, avx2, false) \
+  FEW_OF(group, bits, kind, avx2_prefetch, true)
+#define FEW_2(group)
+#define FEW_4(group) FEW(group, 4, n)
+#define FEW_8(group) FEW(group, 8, b)
+#define EACH_FEW(group, bits) FEW_##bits(group)
+TNI_CLT_EACH_GRID(EACH_FEW)
+
+/* --- many rows ------------------------------------------------------------------------------------------------------
+ */
 
 /* Tiles: of codes that lost their zero points (NULL: all are taken off), that take them off, and f32 ones. */
 typedef struct grid_tiles {

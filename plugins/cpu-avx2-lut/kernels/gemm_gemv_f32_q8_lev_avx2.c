@@ -16,7 +16,8 @@
 static inline ints lev_table(uint32_t which);
 static inline ints lev_low(ints table, ints v);
 static inline ints lev_high(ints table, ints v);
-__attribute__((always_inline)) static inline ints lev_nibbles(uint32_t which, const uint8_t *u, uint32_t c);
+__attribute__((always_inline)) static inline ints lev_nibbles(uint32_t which, const uint8_t *u, size_t half,
+                                                              uint32_t c);
 
 static inline ints add_signed(ints sum, ints w, ints x) {
   const ints pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
@@ -25,12 +26,12 @@ static inline ints add_signed(ints sum, ints w, ints x) {
 
 /* Levels are signed: x needs no word. */
 __attribute__((always_inline)) static inline ints lev_sums(uint32_t which, uint32_t group, ints table, const uint8_t *u,
-                                                           const int8_t *q, int32_t word) {
+                                                           size_t half, const int8_t *q, int32_t word) {
   ints s0 = _mm256_setzero_si256(), s1 = s0;
   (void)word;
 #pragma GCC unroll 4
   for (uint32_t c = 0; c < group / 8; c++) {
-    const ints v = lev_nibbles(which, u, c);
+    const ints v = lev_nibbles(which, u, half, c);
     s0 = add_signed(s0, lev_low(table, v), four_codes(q + 8 * c));
     s1 = add_signed(s1, lev_high(table, v), four_codes(q + 8 * c + 4));
   }
@@ -56,8 +57,8 @@ __attribute__((always_inline)) static inline void open_lev_panel(uint32_t which,
     const uint8_t *index = head + 32 + 8 * (first + b);
 #pragma GCC unroll 4
     for (uint32_t c = 0; c < group / 8; c++, out += 128)
-      for (int half = 0; half < 64; half += 32) {
-        const ints v = lev_nibbles(which, codes + half, c);
+      for (size_t half = 0; half < 64; half += 32) {
+        const ints v = lev_nibbles(which, codes, half, c);
         _mm256_store_si256((__m256i *)(void *)(out + half), lev_low(table, v));
         _mm256_store_si256((__m256i *)(void *)(out + 64 + half), lev_high(table, v));
       }
@@ -98,3 +99,4 @@ GEMMS(lev4, LEV4, 32, 256)
 GEMMS(lev4s, LEV4S, 16, 128)
 GEMMS(lev3, LEV3, 32, 192)
 GEMMS(lev2, LEV2, 32, 128)
+GEMMS(lev1, LEV1, 32, 96)

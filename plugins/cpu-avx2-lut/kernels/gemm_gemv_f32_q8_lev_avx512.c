@@ -18,11 +18,21 @@ enum { LANES = 16 };
 #define OP_XOR(a, b) _mm512_xor_si512(a, b)
 #define DPBUSD(sum, u, s) _mm512_dpbusd_epi32(sum, u, s)
 
-static inline ints load_codes(const uint8_t *p) { return _mm512_load_si512(p); }
+static inline ints load_codes(const uint8_t *p) { return _mm512_loadu_si512(p); } /* a quarter of a line */
 static inline ints keep_bits(ints v, int mask) { return _mm512_and_si512(v, _mm512_set1_epi8((char)mask)); }
 static inline ints in_all_lanes(__m128i v) { return _mm512_broadcast_i32x4(v); }
+/* The two bits that quads 4 * four .. share, of each row in all bytes of its dword; s: the block's 32 bytes of them. */
+static inline ints quads_bits(const uint8_t *s, size_t half, uint32_t four) {
+  const __m128i rows = _mm_setr_epi8(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+  const __m512i upper = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0x08080808, 0x08080808, 0x08080808, 0x08080808,
+                                          0x08080808, 0x08080808, 0x08080808, 0x08080808);
+  const ints at = _mm512_add_epi8(_mm512_add_epi8(in_all_lanes(rows), upper), _mm512_set1_epi8((char)(4 * four)));
+  const __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)s);
+  (void)half;
+  return _mm512_shuffle_epi8(_mm512_broadcast_i64x4(bits), at);
+}
 static inline floats halves_at(const uint8_t *p) {
-  return _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)p));
+  return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }
 
 /* The permutation reads the low four bits of each index. */
@@ -56,7 +66,7 @@ __attribute__((always_inline)) static inline void open_lev_panel(uint32_t which,
   for (size_t b = 0; b < n; b++, codes += block_bytes) {
 #pragma GCC unroll 4
     for (uint32_t c = 0; c < group / 8; c++, out += 128) {
-      const ints v = lev_nibbles(which, codes, c);
+      const ints v = lev_nibbles(which, codes, 0, c);
       _mm512_store_si512(out, lev_low(table, v));
       _mm512_store_si512(out + 64, lev_high(table, v));
     }
@@ -105,6 +115,8 @@ GEMM(lev4, LEV4, 32, 256)
 GEMM(lev4s, LEV4S, 16, 128)
 GEMM(lev3, LEV3, 32, 192)
 GEMM(lev2, LEV2, 32, 128)
+GEMM(lev1, LEV1, 32, 96)
 GEMM2(lev4, LEV4, 32, 256)
 GEMM2(lev3, LEV3, 32, 192)
 GEMM2(lev2, LEV2, 32, 128)
+GEMM2(lev1, LEV1, 32, 96)

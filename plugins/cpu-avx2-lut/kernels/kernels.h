@@ -37,6 +37,10 @@ void tni_x86_quant_q8g128k_f32_1x128_avx2(const float *x, size_t K, size_t K_pad
 #define DECLARE_GEMM2(id, tile, isa)                                                                              \
   void tni_x86_gemm2_f32_##id##_##tile##_##isa(const uint8_t *row_blocks, size_t block_bytes, size_t superblocks, \
                                                const tni_clt_act *a, size_t m0, size_t m1, float *const *acc);
+DECLARE_GEMM(q8g32_w4g32, 4x16, avx2)
+DECLARE_GEMM(q8g128_w4g128, 4x16, avx2)
+DECLARE_GEMM(q8g32_w4g32, 4x16, avx2_prefetch)
+DECLARE_GEMM(q8g128_w4g128, 4x16, avx2_prefetch)
 DECLARE_GEMV(q8g32_w4g32, avx2_prefetch)
 DECLARE_GEMV(q8g128_w4g128, avx2_prefetch)
 DECLARE_GEMV(q8g32_w4g32, avxvnni)
@@ -84,6 +88,8 @@ DECLARE_DOT(tern20, 6x16)
 DECLARE_DOT(tern17, 6x16)
 DECLARE_DOT(pal16, 4x16)
 #undef DECLARE_DOT
+DECLARE_GEMM(q8g128_w8g, 4x16, avx2_few)
+DECLARE_GEMM(q8g128_w8g, 4x16, avx2_few_prefetch)
 
 /* One row and many on each tier; tile: that of AVX2. */
 #define DECLARE_TIERS(id, tile)         \
@@ -98,7 +104,13 @@ DECLARE_DOT(pal16, 4x16)
   DECLARE_GEMM(id, 12x16, avx512vnni)
 
 /* Formats of plugins/common/formats/grid.h. PAIRS: those with tiles over two row blocks, F(group, bits, tile). */
-#define DECLARE_GRID(group, bits) DECLARE_TIERS(q8g##group##_grid##bits, 6x16)
+#define DECLARE_FEW(group, bits)                    \
+  DECLARE_GEMM(q8g##group##_grid##bits, 4x16, avx2) \
+  DECLARE_GEMM(q8g##group##_grid##bits, 4x16, avx2_prefetch)
+#define DECLARE_FEW_2(group)
+#define DECLARE_FEW_4(group) DECLARE_FEW(group, 4)
+#define DECLARE_FEW_8(group) DECLARE_FEW(group, 8)
+#define DECLARE_GRID(group, bits) DECLARE_TIERS(q8g##group##_grid##bits, 6x16) DECLARE_FEW_##bits(group)
 TNI_CLT_EACH_GRID(DECLARE_GRID)
 #define TNI_X86_GRID_PAIRS(F) \
   F(32, 2, 6x32)              \
@@ -108,6 +120,10 @@ TNI_CLT_EACH_GRID(DECLARE_GRID)
 TNI_X86_GRID_PAIRS(DECLARE_PAIR)
 #undef DECLARE_PAIR
 #undef DECLARE_GRID
+#undef DECLARE_FEW_8
+#undef DECLARE_FEW_4
+#undef DECLARE_FEW_2
+#undef DECLARE_FEW
 
 /* Formats of plugins/common/formats/lev.h. */
 #define DECLARE_LEV(id, ID, group) DECLARE_TIERS(q8g##group##_##id, 4x16)
@@ -115,6 +131,7 @@ TNI_CLT_EACH_LEV(DECLARE_LEV)
 DECLARE_GEMM2(q8g32_lev4, 6x32, avx512vnni)
 DECLARE_GEMM2(q8g32_lev3, 6x32, avx512vnni)
 DECLARE_GEMM2(q8g32_lev2, 6x32, avx512vnni)
+DECLARE_GEMM2(q8g32_lev1, 6x32, avx512vnni)
 #undef DECLARE_LEV
 #undef DECLARE_TIERS
 void tni_x86_quant_q8g16n_f32_1x16_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);

@@ -26,6 +26,7 @@ typedef struct tni_x86_grid_panel {
   /* Whole ones, less 128 of signed codes: s16 beside a half of zeros, for products of pairs. */
   _Alignas(64) int32_t zero[TNI_X86_PANEL_K / 32][TNI_CLT_ROWS];
   _Alignas(64) float rest[TNI_X86_PANEL_K / 32][TNI_CLT_ROWS]; /* zero point - whole */
+  const uint8_t *codes; /* as they are packed, of tiles that need no panel */
 } tni_x86_grid_panel;
 
 /* Tile i of n asks memory for its share of the packed bytes of the panel that comes next: all at once would wait.
@@ -117,6 +118,8 @@ TNI_X86_EACH_GROUP(TNI_X86_DECLARE_TILES, zu, 6x16_avx2)
 TNI_X86_EACH_GROUP(TNI_X86_DECLARE_TILES, ru, 6x16_avx2)
 TNI_X86_EACH_GROUP(TNI_X86_DECLARE_TILES, zs, 4x16_avx2)
 TNI_X86_EACH_GROUP(TNI_X86_DECLARE_TILES, rs, 4x16_avx2)
+/* Of a tni_x86_grid_panel's packed codes of eight bits, for few rows. */
+TNI_X86_DECLARE_TILES(zb128, 4x16_avx2)
 #undef TNI_X86_EACH_GROUP
 #undef TNI_X86_DECLARE_TILES2
 #undef TNI_X86_DECLARE_TILES

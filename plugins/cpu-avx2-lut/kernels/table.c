@@ -2,6 +2,8 @@
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
 #define AVX2 (TNI_CPU_AVX2 | TNI_CPU_FMA | TNI_CPU_F16C)
+#define FROM(group, features, min_m, name) \
+  TNI_CLT_ROW(TNI_CLT_GEMM, TNI_CLT_W4G, group, features, min_m, TNI_CLT_ROWS_S16, tni_x86_, name)
 #define W4G(op, group, name) TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_W4G, group, AVX2, 0, TNI_CLT_ROWS_S16, tni_x86_, name)
 #define VNNI(op, group, features, min_m, name) \
   TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_W4G, group, features, min_m, TNI_CLT_ROWS_SUM, tni_x86_, name)
@@ -23,17 +25,28 @@
 #define AVX512 (AVX2 | TNI_CPU_AVX512VNNI)
 #define AVXVNNI (AVX2 | TNI_CPU_AVXVNNI)
 #define MANY 5 /* rows from which on a panel pays */
+#define MANY_AVX2 13
 #define AMX(op, group, name)                                                                                  \
   TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_W4G, group, AVX512 | TNI_CPU_AMX, (group) == 32 ? 32 : 16, TNI_CLT_SLABS, \
               tni_x86_, name)
 #define DOT(op, format, features, min_m, layout, name) \
   TNI_CLT_ROW(TNI_CLT_##op, format, 128, features, min_m, TNI_CLT_##layout, tni_x86_, name)
+#define FEW_DOT_w8g                                                                                             \
+  DOT(GEMM, TNI_CLT_W8G, AVX2, 2, ROWS_S16, gemm_f32_q8g128_w8g_4x16_avx2_few),                                 \
+      DOT(GEMM, TNI_CLT_W8G, AVX2 | TNI_CPU_PREFETCH, 2, ROWS_S16, gemm_f32_q8g128_w8g_4x16_avx2_few_prefetch), \
+      DOT(GEMM, TNI_CLT_W8G, AVX2, MANY_AVX2, ROWS_S16, gemm_f32_q8g128_w8g_4x16_avx2),
+#define FEW_DOT_w3g
+#define FEW_DOT_w2g
+#define FEW_DOT_w1g
+#define FEW_DOT_tern20
+#define FEW_DOT_tern17
+#define FEW_DOT_pal16
 #define DOTS(format, id, tile)                                                                                    \
   TNI_CLT_SCALAR_DOT_ROWS(format, id), DOT(QUANT, format, AVX2, 0, ROWS_S16, quant_q8g128_f32_1x128_avx2),        \
       DOT(GEMV, format, AVX2, 0, ROWS_S16, gemv_f32_q8g128_##id##_1x16_avx2),                                     \
       DOT(GEMV, format, AVX2 | TNI_CPU_PREFETCH, 0, ROWS_S16, gemv_f32_q8g128_##id##_1x16_avx2_prefetch),         \
       DOT(GEMM, format, AVX2, 0, ROWS_S16, gemm_f32_q8g128_##id##_##tile##_avx2),                                 \
-      DOT(QUANT, format, AVXVNNI, 0, ROWS_SUM, quant_q8g128n_f32_1x128_avx2),                                     \
+      FEW_DOT_##id DOT(QUANT, format, AVXVNNI, 0, ROWS_SUM, quant_q8g128n_f32_1x128_avx2),                        \
       DOT(GEMV, format, AVXVNNI, 0, ROWS_SUM, gemv_f32_q8g128_##id##_1x16_avxvnni),                               \
       DOT(GEMV, format, AVXVNNI | TNI_CPU_PREFETCH, 0, ROWS_SUM, gemv_f32_q8g128_##id##_1x16_avxvnni_prefetch),   \
       DOT(GEMM, format, AVXVNNI, 0, ROWS_SUM, gemm_f32_q8g128_##id##_6x16_avxvnni),                               \
@@ -48,20 +61,31 @@
 
 #define GRID(op, format, group, features, min_m, name) \
   TNI_CLT_ROW(TNI_CLT_##op, format, group, features, min_m, TNI_CLT_ROWS_SUM, tni_x86_, name),
-#define GRIDS(group, bits)                                                                             \
-  GRID(QUANT, TNI_CLT_GRID##bits, group, AVX2, 0, quant_q8g##group##n_f32_1x##group##_avx2)            \
-  GRID(GEMV, TNI_CLT_GRID##bits, group, AVX2, 0, gemv_f32_q8g##group##_grid##bits##_1x16_avx2)         \
-  GRID(GEMV, TNI_CLT_GRID##bits, group, AVX2 | TNI_CPU_PREFETCH, 0,                                    \
-       gemv_f32_q8g##group##_grid##bits##_1x16_avx2_prefetch)                                          \
-  GRID(GEMM, TNI_CLT_GRID##bits, group, AVX2, 0, gemm_f32_q8g##group##_grid##bits##_6x16_avx2)         \
-  GRID(GEMV, TNI_CLT_GRID##bits, group, AVXVNNI, 0, gemv_f32_q8g##group##_grid##bits##_1x16_avxvnni)   \
-  GRID(GEMV, TNI_CLT_GRID##bits, group, AVXVNNI | TNI_CPU_PREFETCH, 0,                                 \
-       gemv_f32_q8g##group##_grid##bits##_1x16_avxvnni_prefetch)                                       \
-  GRID(GEMM, TNI_CLT_GRID##bits, group, AVXVNNI, 0, gemm_f32_q8g##group##_grid##bits##_6x16_avxvnni)   \
-  GRID(GEMV, TNI_CLT_GRID##bits, group, AVX512, 0, gemv_f32_q8g##group##_grid##bits##_1x16_avx512vnni) \
-  GRID(GEMV, TNI_CLT_GRID##bits, group, AVX512 | TNI_CPU_PREFETCH, 0,                                  \
-       gemv_f32_q8g##group##_grid##bits##_1x16_avx512vnni_prefetch)                                    \
-  GRID(GEMM, TNI_CLT_GRID##bits, group, AVX512, 0, gemm_f32_q8g##group##_grid##bits##_12x16_avx512vnni)
+/* A panel from so many rows on; below, four rows at a time. */
+#define FEW_GRID(group, bits, many)                                                            \
+  GRID(GEMM, TNI_CLT_GRID##bits, group, AVX2, 2, gemm_f32_q8g##group##_grid##bits##_4x16_avx2) \
+  GRID(GEMM, TNI_CLT_GRID##bits, group, AVX2 | TNI_CPU_PREFETCH, 2,                            \
+       gemm_f32_q8g##group##_grid##bits##_4x16_avx2_prefetch)                                  \
+  GRID(GEMM, TNI_CLT_GRID##bits, group, AVX2, many, gemm_f32_q8g##group##_grid##bits##_6x16_avx2)
+#define FEW_GRID_2(group)
+#define FEW_GRID_4(group) FEW_GRID(group, 4, MANY_AVX2)
+#define FEW_GRID_8(group) FEW_GRID(group, 8, MANY_AVX2)
+#define GRIDS(group, bits)                                                                                             \
+  GRID(QUANT, TNI_CLT_GRID##bits, group, AVX2, 0, quant_q8g##group##n_f32_1x##group##_avx2)                            \
+  GRID(GEMV, TNI_CLT_GRID##bits, group, AVX2, 0, gemv_f32_q8g##group##_grid##bits##_1x16_avx2)                         \
+  GRID(GEMV, TNI_CLT_GRID##bits, group, AVX2 | TNI_CPU_PREFETCH, 0,                                                    \
+       gemv_f32_q8g##group##_grid##bits##_1x16_avx2_prefetch)                                                          \
+  GRID(GEMM, TNI_CLT_GRID##bits, group, AVX2, 0, gemm_f32_q8g##group##_grid##bits##_6x16_avx2)                         \
+  FEW_GRID_##bits(group)                                                                                               \
+      GRID(GEMV, TNI_CLT_GRID##bits, group, AVXVNNI, 0, gemv_f32_q8g##group##_grid##bits##_1x16_avxvnni)               \
+          GRID(GEMV, TNI_CLT_GRID##bits, group, AVXVNNI | TNI_CPU_PREFETCH, 0,                                         \
+               gemv_f32_q8g##group##_grid##bits##_1x16_avxvnni_prefetch)                                               \
+              GRID(GEMM, TNI_CLT_GRID##bits, group, AVXVNNI, 0, gemm_f32_q8g##group##_grid##bits##_6x16_avxvnni)       \
+                  GRID(GEMV, TNI_CLT_GRID##bits, group, AVX512, 0, gemv_f32_q8g##group##_grid##bits##_1x16_avx512vnni) \
+                      GRID(GEMV, TNI_CLT_GRID##bits, group, AVX512 | TNI_CPU_PREFETCH, 0,                              \
+                           gemv_f32_q8g##group##_grid##bits##_1x16_avx512vnni_prefetch)                                \
+                          GRID(GEMM, TNI_CLT_GRID##bits, group, AVX512, 0,                                             \
+                               gemm_f32_q8g##group##_grid##bits##_12x16_avx512vnni)
 #define LEVS(id, ID, group)                                                                                            \
   GRID(QUANT, TNI_CLT_##ID, group, AVX2, 0, quant_q8g##group##n_f32_1x##group##_avx2)                                  \
   GRID(GEMV, TNI_CLT_##ID, group, AVX2, 0, gemv_f32_q8g##group##_##id##_1x16_avx2)                                     \
@@ -104,8 +128,12 @@ static const tni_clt_kernel avx2_rows[] = {
                 gemv_f32_q8g32_w4g32_1x16_avx2_prefetch),
     TNI_CLT_ROW(TNI_CLT_GEMV, TNI_CLT_W4G, 128, AVX2 | TNI_CPU_PREFETCH, 0, TNI_CLT_ROWS_S16, tni_x86_,
                 gemv_f32_q8g128_w4g128_1x16_avx2_prefetch),
-    W4G(GEMM, 32, gemm_f32_q8g32_w4g32_6x16_avx2),
-    W4G(GEMM, 128, gemm_f32_q8g128_w4g128_6x16_avx2),
+    FROM(32, AVX2, 2, gemm_f32_q8g32_w4g32_4x16_avx2),
+    FROM(128, AVX2, 2, gemm_f32_q8g128_w4g128_4x16_avx2),
+    FROM(32, AVX2 | TNI_CPU_PREFETCH, 2, gemm_f32_q8g32_w4g32_4x16_avx2_prefetch),
+    FROM(128, AVX2 | TNI_CPU_PREFETCH, 2, gemm_f32_q8g128_w4g128_4x16_avx2_prefetch),
+    FROM(32, AVX2, MANY_AVX2, gemm_f32_q8g32_w4g32_6x16_avx2),
+    FROM(128, AVX2, MANY_AVX2, gemm_f32_q8g128_w4g128_6x16_avx2),
     VNNI(QUANT, 32, AVXVNNI, 0, quant_q8g32n_f32_1x32_avx2),
     VNNI(QUANT, 128, AVXVNNI, 0, quant_q8g128n_f32_1x128_avx2),
     VNNI(GEMV, 32, AVXVNNI, 0, gemv_f32_q8g32_w4g32_1x16_avxvnni),
@@ -136,8 +164,8 @@ static const tni_clt_kernel avx2_rows[] = {
     AMX(GEMM2, 128, gemm2_f32_q8g128_w4g128_16x32_amx),
     TNI_CLT_SCALAR_GRID_ROWS TNI_CLT_EACH_GRID(GRIDS) TNI_X86_GRID_PAIRS(PAIRS)
         TNI_CLT_SCALAR_LEV_ROWS TNI_CLT_EACH_LEV(LEVS) LEV_PAIRS(LEV4, lev4) LEV_PAIRS(LEV3, lev3) LEV_PAIRS(LEV2, lev2)
-            ANY(MATMUL, matmul_f32_f32_f32_6x16_avx2),
-    ANY(BYTES, bytes_s32_u8_s8_2x16_avx2),
+            LEV_PAIRS(LEV1, lev1) ANY(MATMUL, matmul_f32_f32_f32_6x16_avx2),
+    ANY(BYTES, bytes_s32_u8_s8_6x16_avx2),
     TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, AVXVNNI, 0, 0, tni_x86_, bytes_s32_u8_s8_2x32_avxvnni),
     TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, AVX512, 0, 0, tni_x86_, bytes_s32_u8_s8_12x32_avx512vnni),
     TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, AVX512 | TNI_CPU_AMX, 16, 0, tni_x86_, bytes_s32_u8_s8_32x32_amx),
@@ -148,10 +176,22 @@ static const tni_clt_kernel avx2_rows[] = {
 #undef LEV_PAIRS
 #undef LEVS
 #undef GRIDS
+#undef FEW_GRID_8
+#undef FEW_GRID_4
+#undef FEW_GRID_2
+#undef FEW_GRID
 #undef GRID
 #undef DOTS
+#undef FEW_DOT_w8g
+#undef FEW_DOT_w3g
+#undef FEW_DOT_w2g
+#undef FEW_DOT_w1g
+#undef FEW_DOT_tern20
+#undef FEW_DOT_tern17
+#undef FEW_DOT_pal16
 #undef DOT
 #undef AMX
+#undef MANY_AVX2
 #undef MANY
 #undef AVXVNNI
 #undef AVX512
@@ -160,6 +200,7 @@ static const tni_clt_kernel avx2_rows[] = {
 #undef ANY
 #undef VNNI
 #undef W4G
+#undef FROM
 #undef AVX2
 
 const tni_clt_table tni_x86_kernels = {avx2_rows, sizeof avx2_rows / sizeof *avx2_rows, 0};

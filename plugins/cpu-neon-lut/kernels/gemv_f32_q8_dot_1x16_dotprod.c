@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One activation row times 16 outputs of w3g, w1g, ternaries and pal16 (dot.h) by SDOT. Codes that lie in the middle of a
- * byte stay there and have sums of their own, as many times too large as the place says; a shift at the group's end
+ * One activation row times 16 outputs of w3g, w1g, ternaries and pal16 (dot.h) by SDOT. Codes that lie in the middle of
+ * a byte stay there and have sums of their own, as many times too large as the place says; a shift at the group's end
  * brings them together. w8g and w2g are grids (gemv_f32_q8_1x16_dotprod.c).
  */
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
@@ -215,8 +215,7 @@ typedef struct span_sums {
  * are registers for the tables of levels. */
 __attribute__((always_inline)) static inline span_sums span_tern17(const size_t n, const uint8_t *u, const int8_t *q,
                                                                    tern17_tables tables) {
-  const int32x4_t start = tni_arm_start(tni_arm_plain);
-  span_sums s = {{start, start, start}};
+  span_sums s = {{tni_arm_start(tni_arm_plain), tni_arm_start(tni_arm_plain), tni_arm_start(tni_arm_plain)}};
 #pragma GCC unroll 4
   for (size_t i = 0; i < n; i++, u += TNI_ARM_TERN17_UNIT, q += 96) {
     const tni_arm_quads low = tni_arm_tern17_low(u), high = tni_arm_tern17_high(u);

@@ -10,14 +10,14 @@
 #define DOT(s, w, q, lane) s = vdotq_laneq_s32(s, vreinterpretq_s8_u8(w), q, lane)
 
 /* 16 k. */
-#define QUADS(i)                                                           \
-  {                                                                        \
-    const uint8x16_t v = tni_arm_lev_nibbles(which, code + 16 * i, c);     \
-    const uint8x16_t w = tni_arm_lev_nibbles(which, code + 16 * i, c + 1); \
-    DOT(s##i, tni_arm_lev_low(table, v), x, 0);                            \
-    DOT(s##i, tni_arm_lev_high(table, v), x, 1);                           \
-    DOT(s##i, tni_arm_lev_low(table, w), x, 2);                            \
-    DOT(s##i, tni_arm_lev_high(table, w), x, 3);                           \
+#define QUADS(i)                                                     \
+  {                                                                  \
+    const uint8x16_t v = tni_arm_lev_nibbles(which, code, i, c);     \
+    const uint8x16_t w = tni_arm_lev_nibbles(which, code, i, c + 1); \
+    DOT(s##i, tni_arm_lev_low(table, v), x, 0);                      \
+    DOT(s##i, tni_arm_lev_high(table, v), x, 1);                     \
+    DOT(s##i, tni_arm_lev_low(table, w), x, 2);                      \
+    DOT(s##i, tni_arm_lev_high(table, w), x, 3);                     \
   }
 #define START(i) int32x4_t s##i = tni_arm_start(tni_arm_plain);
 #define ADD(i) y##i = tni_arm_add(y##i, s##i, vmulq_n_f32(vmulq_f32(parent.f##i, step.f##i), *sx));

@@ -17,15 +17,22 @@ __attribute__((always_inline)) static inline uint8x16_t tni_arm_other_bytes(uint
   return which == TNI_LEV3 ? vrev16q_u8(v) : vreinterpretq_u8_u32(vsriq_n_u32(vshlq_n_u32(d, 24), d, 8));
 }
 
-/* Entries of quads 2c, in low nibbles, and 2c + 1 of four outputs; u: where the block's units have the first of them.
- */
-__attribute__((always_inline)) static inline uint8x16_t tni_arm_lev_nibbles(uint32_t which, const uint8_t *u,
+/* The two bits that quads 4 * four .. of lev1 share, of outputs 4i .. in all bytes of a row. */
+static inline uint8x16_t tni_arm_quads_bits(const uint8_t *s, size_t i, uint32_t four) {
+  static const uint8_t rows[16] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
+  const uint8x16_t v = vld1q_u8(s + 16 * (i % 2));
+  return vqtbl1q_u8(v, vaddq_u8(vld1q_u8(rows), vdupq_n_u8((uint8_t)(8 * (i / 2) + 4 * four))));
+}
+
+/* Entries of quads 2c, in low nibbles, and 2c + 1 of outputs 4i .. of a block whose units begin at u. */
+__attribute__((always_inline)) static inline uint8x16_t tni_arm_lev_nibbles(uint32_t which, const uint8_t *u, size_t i,
                                                                             uint32_t c) {
-  if (which == TNI_LEV4 || which == TNI_LEV4S) return vld1q_u8(u + 64 * c);
-  const uint8x16_t own = vld1q_u8(u + c / 2 * 64);
+  if (which == TNI_LEV4 || which == TNI_LEV4S) return vld1q_u8(u + 16 * i + 64 * c);
+  const uint8x16_t own = which == TNI_LEV1 ? tni_arm_quads_bits(u + 64, i, c / 2) : vld1q_u8(u + 16 * i + c / 2 * 64);
   uint8x16_t upper;
-  if (which == TNI_LEV3) {
-    const uint8x16_t top = vld1q_u8(u + 128), other = tni_arm_other_bytes(which, top);
+  if (which == TNI_LEV3 || which == TNI_LEV1) {
+    const uint8x16_t top = vld1q_u8(u + 16 * i + (which == TNI_LEV3 ? 128 : 0)),
+                     other = tni_arm_other_bytes(which, top);
     upper = c / 2 == 0 ? TNI_ARM_PICK(0x55, top, vshlq_n_u8(other, 1)) : TNI_ARM_PICK(0x55, vshrq_n_u8(top, 1), other);
   } else {
     upper = tni_arm_other_bytes(which, own);
@@ -87,8 +94,8 @@ __attribute__((always_inline)) static inline void tni_arm_fill_lev(uint32_t whic
 #pragma GCC unroll 2
     for (uint32_t c = 0; c < group / 8; c += 2, out += 256)
       for (size_t i = 0; i < 4; i++) {
-        const uint8x16_t v = tni_arm_lev_nibbles(which, code + 16 * i, c);
-        const uint8x16_t w = tni_arm_lev_nibbles(which, code + 16 * i, c + 1);
+        const uint8x16_t v = tni_arm_lev_nibbles(which, code, i, c);
+        const uint8x16_t w = tni_arm_lev_nibbles(which, code, i, c + 1);
         tni_arm_put(pairs,
                     (tni_arm_quads){tni_arm_lev_low(table, v), tni_arm_lev_high(table, v), tni_arm_lev_low(table, w),
                                     tni_arm_lev_high(table, w)},
@@ -109,6 +116,6 @@ __attribute__((always_inline)) static inline void tni_arm_fill_lev(uint32_t whic
   }
 /* F(id, ID, k of a block, bytes of its codes). */
 #define TNI_ARM_EACH_LEV(F) \
-  F(lev4, LEV4, 32, 256) F(lev4s, LEV4S, 16, 128) F(lev3, LEV3, 32, 192) F(lev2, LEV2, 32, 128)
+  F(lev4, LEV4, 32, 256) F(lev4s, LEV4S, 16, 128) F(lev3, LEV3, 32, 192) F(lev2, LEV2, 32, 128) F(lev1, LEV1, 32, 96)
 
 #endif

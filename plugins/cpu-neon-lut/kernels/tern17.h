@@ -41,14 +41,14 @@ __attribute__((always_inline)) static inline tni_arm_quads tni_arm_tern17_low(co
                          vandq_u8(vld1q_u8(u + 192), m)};
 }
 
-/* Codes 4 to 7: the last three have their bits above those of the others. */
+/* Codes 4 to 7: the last three have their bits above those of the others. A code's bits are brought to the top of a
+ * byte, upper ones first, by shifts that insert; one more shift brings them down, and what lay below them is gone. */
 __attribute__((always_inline)) static inline tni_arm_quads tni_arm_tern17_high(const uint8_t *u) {
   const uint8x16_t z0 = vld1q_u8(u), z1 = vld1q_u8(u + 64), z2 = vld1q_u8(u + 128), z3 = vld1q_u8(u + 192);
-  const uint8x16_t z4 = vld1q_u8(u + 256), m = vdupq_n_u8(0x18);
-  const uint8x16_t top =
-      vorrq_u8(vandq_u8(vshrq_n_u8(z1, 4), vdupq_n_u8(8)), vandq_u8(vshrq_n_u8(z3, 3), vdupq_n_u8(16)));
-  return (tni_arm_quads){vandq_u8(z4, vdupq_n_u8(31)), vsriq_n_u8(vandq_u8(vshrq_n_u8(z1, 2), m), z0, 5),
-                         vsriq_n_u8(vandq_u8(vshrq_n_u8(z3, 2), m), z2, 5), vsriq_n_u8(top, z4, 5)};
+  const uint8x16_t z4 = vld1q_u8(u + 256);
+  const uint8x16_t v5 = vsriq_n_u8(vaddq_u8(z1, z1), z0, 2), v6 = vsriq_n_u8(vaddq_u8(z3, z3), z2, 2);
+  const uint8x16_t v7 = vsriq_n_u8(vsriq_n_u8(z3, z1, 1), z4, 2);
+  return (tni_arm_quads){vandq_u8(z4, vdupq_n_u8(31)), vshrq_n_u8(v5, 3), vshrq_n_u8(v6, 3), vshrq_n_u8(v7, 3)};
 }
 
 __attribute__((always_inline)) static inline tni_arm_quads tni_arm_tern17_look(uint8x16x2_t levels, tni_arm_quads v) {

@@ -19,7 +19,7 @@ static int count(const json_t *products, const json_t *format) {
 
 void cli_mixed_show(const json_t *j, FILE *f) {
   const json_t *products = json_object_get(j, "products"), *formats = json_object_get(j, "formats");
-  fprintf(f, "%s: %.4f bits a weight, %s %.4g by the sum of its products\n", text(j, "folder"), real(j, "bits"),
+  fprintf(f, "%s: %.4f bits a weight in the file, %s %.4g by the sum of its products\n", text(j, "folder"), real(j, "bits"),
           text(j, "loss_is"), real(j, "loss"));
   for (size_t i = 0; i < json_array_size(formats); i++) {
     const json_t *format = json_array_get(formats, i);

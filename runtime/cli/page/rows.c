@@ -8,7 +8,7 @@
 
 
 /* Formats that are shown where nothing else is asked for and the device states them; the default is w4g:32. */
-static const char *const usual[] = {"w8g", "w4g:128", "lev4s", "lev4", "w3g", "lev3", "w2g", "lev2", "e0m4"};
+static const char *const usual[] = {"w8g", "w4g:128", "lev4s", "lev4", "w3g", "lev3", "w2g", "lev2", "lev1", "e0m4"};
 enum { USUAL = sizeof usual / sizeof *usual };
 static const char mixed_bits[] = "3.5";
 

@@ -45,11 +45,12 @@ static void open_nothing(tni_cf *cf, const void *arg) {
   const uint32_t wrong[] = {p.n_caps, p.n_caps + 1, 1u << 31, UINT32_MAX};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     tn_device *d = NULL;
-    tn_error e;
-    tni_error_init(&e);
-    const tn_status st = p.plugin->open(p.plugin, wrong[i], &d, &e);
+    tni_cf_long_error e;
+    tni_cf_long_error_init(&e);
+    const tn_status st = p.plugin->open(p.plugin, wrong[i], &d, &e.error);
+    tni_cf_long_error_look(cf, &e, "open");
     if (st == TN_OK) tni_cf_fail(cf, "device %u is opened, of %u", wrong[i], p.n_caps);
-    if (st != TN_OK && !e.message[0])
+    if (st != TN_OK && !e.error.message[0])
       tni_cf_fail(cf, "device %u of %u is refused without a message", wrong[i], p.n_caps);
     if (st == TN_OK && d) p.plugin->close(d);
   }

@@ -163,10 +163,20 @@ typedef struct wide_host {
 
 /* Opens with a table of the caller's and works: one graph of each kind that it claims. */
 static void live_with(tni_cf *cf, tni_cf_plugin *p, const tn_host *host, uint16_t max) {
-  tn_negotiate n = {.h = TN_HDR(tn_negotiate), .host_min = 0, .host_max = max};
+  struct {
+    tn_negotiate n;
+    uint8_t more[64];
+  } wide = {.n = {.h = TN_HDR(tn_negotiate), .host_min = 0, .host_max = max}};
+  memset(wide.more, FILL, sizeof wide.more);
+  if (max > TN_ABI_MINOR) wide.n.h = (tn_hdr){sizeof wide, TN_ABI_MAJOR, max};
+  const tn_hdr head = wide.n.h;
   tn_plugin *out = NULL;
-  const tn_status st = p->entry(host, &n, &out);
+  const tn_status st = p->entry(host, &wide.n, &out);
+  const tn_negotiate n = wide.n;
   const uint16_t agreed = agreed_minor(&n, max);
+  bool kept = memcmp(&head, &n.h, sizeof head) == 0;
+  for (size_t i = 0; i < sizeof wide.more; i++) kept = kept && wide.more[i] == FILL;
+  if (!kept) tni_cf_fail(cf, "the entry changes the header of tn_negotiate, or writes behind the fields that it knows");
   if (st != TN_OK || !out) {
     if (n.plugin_min <= max) tni_cf_fail(cf, "a host of ABI 1.0 to 1.%u is refused: %s", max, text_of(&n));
     return;

@@ -73,18 +73,28 @@ static void check_linking(tni_cf *cf, const void *arg) {
  * it in a process of its own. */
 static void check_imports(tni_cf *cf, const void *arg) {
   static const struct {
-    const char *what, *names[18];
+    const char *what, *names[20];
   } rules[] = {
       {"changes the environment", {"setenv", "putenv", "unsetenv", "clearenv"}},
       {"changes the locale", {"setlocale", "uselocale"}},
-      {"changes how signals are handled", {"signal", "sigaction", "bsd_signal", "__sysv_signal", "siginterrupt"}},
+      {"changes how signals are handled", {"signal", "sigaction", "bsd_signal", "__sysv_signal", "siginterrupt", "sigset", "sigignore", "sighold", "sigrelse",
+        "sigprocmask", "sigaltstack"}},
+      {"sends itself signals, now or later", {"alarm", "ualarm", "setitimer", "raise", "killpg"}},
+      {"waits for processes, which may be the application's", {"wait", "wait3", "wait4", "waitpid", "waitid"}},
+      {"draws from, or seeds, the random numbers of the whole process",
+       {"rand", "srand", "random", "srandom", "initstate", "setstate", "drand48", "lrand48", "mrand48", "srand48", "seed48",
+        "lcong48"}},
+      {"changes how all memory of the process is had", {"mallopt", "mlockall", "munlockall"}},
+      {"changes what the process is",
+       {"setuid", "setgid", "seteuid", "setegid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups", "setsid",
+        "setpgid", "setpgrp", "unshare", "setns", "personality", "capset"}},
       {"starts processes",
        {"fork", "vfork", "posix_spawn", "posix_spawnp", "system", "popen", "execv", "execve", "execvp", "execl",
         "execlp", "daemon"}},
       {"changes limits and priorities", {"setrlimit", "setrlimit64", "prlimit", "prlimit64", "nice", "setpriority"}},
       {"changes the working directory or the umask", {"chdir", "fchdir", "umask", "chroot"}},
       {"ends the process, or has code run at its end",
-       {"exit", "_exit", "_Exit", "quick_exit", "atexit", "on_exit", "at_quick_exit"}},
+       {"exit", "_exit", "_Exit", "quick_exit", "atexit", "on_exit", "at_quick_exit", "pthread_exit"}},
       {"writes to standard output, which is the application's; tn_host.log is for messages",
        {"stdout", "printf", "vprintf", "puts", "putchar", "putchar_unlocked", "_IO_putc_stdout", "__printf_chk",
         "__vprintf_chk"}},
@@ -100,6 +110,16 @@ static void check_imports(tni_cf *cf, const void *arg) {
     for (size_t k = 0; k < sizeof rules[r].names / sizeof *rules[r].names && rules[r].names[k]; k++)
       if (tni_cf_has_name(e.imported, e.n_imported, rules[r].names[k]))
         tni_cf_fail(cf, "it calls %s, which %s (plugin.h, rule 7)", rules[r].names[k], rules[r].what);
+  /* The C++ library, linked statically, brings its own. */
+  static const char *const ends[] = {"abort", "__assert_fail", "__assert_perror_fail"}, *const speaks[] = {"stderr", "perror"};
+  const bool cxx = tni_cf_has_name(e.imported, e.n_imported, "__gxx_personality_v0") ||
+                   tni_cf_has_name(e.imported, e.n_imported, "_Unwind_Resume");
+  for (size_t k = 0; !cxx && k < sizeof ends / sizeof *ends; k++)
+    if (tni_cf_has_name(e.imported, e.n_imported, ends[k]))
+      tni_cf_fail(cf, "it calls %s, which ends the process: a status and a text say what is wrong (plugin.h, rule 7)", ends[k]);
+  for (size_t k = 0; !cxx && k < sizeof speaks / sizeof *speaks; k++)
+    if (tni_cf_has_name(e.imported, e.n_imported, speaks[k]))
+      tni_cf_fail(cf, "it writes to standard error (%s), which is the application's; tn_host.log is for messages", speaks[k]);
   tni_cf_elf_close(&e);
 }
 

@@ -2,7 +2,9 @@
  *
  * Family abi, what surrounds calls: the thread's and the process's state.
  */
+#include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,15 +37,91 @@ typedef struct caller_state {
   int priority;
   struct rlimit limits[RLIM_NLIMITS];
   char environment[ENV_BYTES]; /* NAME=VALUE, each on a line, cut */
-  long long printed;           /* bytes on standard output */
+  long long printed, said;     /* bytes on standard output, on standard error */
+  long long process[8];        /* what prctl, getitimer and fcntl say: process_words */
 } caller_state;
 
+static const char *const process_words[8] = {"whether the process can be looked at (PR_SET_DUMPABLE)",
+                                             "whether the process can gain privileges (PR_SET_NO_NEW_PRIVS)",
+                                             "which signal the process gets when its parent ends",
+                                             "whether memory lies in huge pages (PR_SET_THP_DISABLE)",
+                                             "a timer of the process, which will send it a signal",
+                                             "descriptor 0, standard input",
+                                             "descriptor 1, standard output",
+                                             "descriptor 2, standard error"};
+
+static bool plugin_has_driver(tni_cf *cf);
+
 /* Standard output of the case, in a file that is nobody else's. */
-static int output_file = -1;
+static int output_file = -1, error_file = -1, real_error = -1;
 
 static void output_watch(void) {
   output_file = memfd_create("stdout", MFD_CLOEXEC);
+  error_file = memfd_create("stderr", MFD_CLOEXEC);
+  real_error = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 10);
   if (output_file >= 0) (void)!dup2(output_file, STDOUT_FILENO);
+  if (error_file >= 0 && real_error >= 0) (void)!dup2(error_file, STDERR_FILENO);
+}
+
+/* What was said on standard error meanwhile goes where it would have gone. */
+static void output_end(void) {
+  char text[4096];
+  if (error_file < 0 || real_error < 0) return;
+  for (off_t at = 0;;) {
+    const ssize_t n = pread(error_file, text, sizeof text, at);
+    if (n <= 0 || write(real_error, text, (size_t)n) != n) break;
+    at += n;
+  }
+  (void)!dup2(real_error, STDERR_FILENO);
+}
+
+/* A folder of the case's own, where the plugin works and for what is temporary: what it leaves there is seen. */
+static bool folder_make(const tni_cf *cf, char *folder, size_t n) {
+  snprintf(folder, n, "/tmp/tenon-conform-XXXXXX");
+  if (cf->subject->n_options || cf->subject->path[0] != '/' || (cf->subject->cache_dir && cf->subject->cache_dir[0] != '/') ||
+      !mkdtemp(folder))
+    return folder[0] = '\0', false;
+  setenv("TMPDIR", folder, 1);
+  setenv("HOME", folder, 1);
+  setenv("XDG_CACHE_HOME", folder, 1);
+  return chdir(folder) == 0;
+}
+
+static void folder_look(tni_cf *cf, const char *folder) {
+  DIR *d = folder[0] ? opendir(folder) : NULL;
+  char path[4096];
+  for (struct dirent *e; d && (e = readdir(d));) {
+    if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
+    if (plugin_has_driver(cf))
+      tni_cf_note(cf, "'%.60s' is left in its working folder, its home or the folder for temporary files: a driver's doing?", e->d_name);
+    else
+      tni_cf_fail(cf,
+                  "it leaves '%.60s' in its working folder, its home or the folder for temporary files, which are the application's: "
+                  "tn_host.cache_put keeps what is to be kept", e->d_name);
+    snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+    (void)remove(path);
+  }
+  if (d) closedir(d);
+  if (folder[0]) (void)!chdir("/"), (void)rmdir(folder);
+}
+
+static long long descriptor(int fd) {
+  struct stat st;
+  const int flags = fcntl(fd, F_GETFL);
+  return flags < 0 || fstat(fd, &st) != 0 ? -1 : (long long)(st.st_ino * 31 + st.st_dev) * 64 + (flags & O_NONBLOCK ? 1 : 0);
+}
+
+static void process_read(long long *p) {
+  int signal = 0;
+  p[0] = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
+  p[1] = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
+  p[2] = prctl(PR_GET_PDEATHSIG, &signal) == 0 ? signal : -1;
+  p[3] = prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0);
+  for (int which = ITIMER_REAL; which <= ITIMER_PROF; which++) {
+    struct itimerval t;
+    if (getitimer(which, &t) == 0 && (t.it_value.tv_sec || t.it_value.tv_usec)) p[4] |= 1 << which;
+  }
+  for (int fd = 0; fd < 3; fd++) p[5 + fd] = descriptor(fd);
 }
 
 static void environment_read(char *text, size_t n) {
@@ -67,6 +146,8 @@ static void state_read(caller_state *s) {
   for (int i = 0; i < RLIM_NLIMITS; i++) (void)getrlimit((unsigned)i, &s->limits[i]);
   environment_read(s->environment, sizeof s->environment);
   fflush(stdout);
+  process_read(s->process);
+  s->said = error_file < 0 ? 0 : (long long)lseek(error_file, 0, SEEK_END);
   s->printed = output_file < 0 ? 0 : (long long)lseek(output_file, 0, SEEK_END);
 }
 
@@ -122,6 +203,11 @@ static void process_compare(tni_cf *cf, const caller_state *before, const caller
   if (now->printed != before->printed)
     tni_cf_fail(cf, "%s writes %lld bytes to standard output, which is the application's (tn_host.log is for messages)",
                 step, now->printed - before->printed);
+  if (now->said != before->said && !plugin_has_driver(cf))
+    tni_cf_fail(cf, "%s writes %lld bytes to standard error, which is the application's (tn_host.log is for messages)", step,
+                now->said - before->said);
+  for (int i = 0; i < 8; i++)
+    if (now->process[i] != before->process[i]) tni_cf_fail(cf, "%s changes %s", step, process_words[i]);
   if (child_left()) tni_cf_fail(cf, "%s leaves a child process behind", step);
 }
 
@@ -159,11 +245,15 @@ static void thread_state(tni_cf *cf, const void *arg) {
   tni_cf_rig rig = {0};
   tni_cf_rng r = tni_cf_rng_of(cf, 0);
   const tni_cf_claimed *c = first_claimed(cf->listing);
+  char folder[64];
   (void)arg;
   output_watch();
+  (void)folder_make(cf, folder, sizeof folder);
   state_read(&before);
   if (!h || !tni_cf_host_open(cf, h, NULL)) {
     free(h);
+    folder_look(cf, folder);
+    output_end();
     return;
   }
   state_compare(cf, &before, "loading, entry, enumerate or open");
@@ -178,12 +268,17 @@ static void thread_state(tni_cf *cf, const void *arg) {
     state_compare(cf, &before, "args_free, unbind, release or destroy");
   }
   if (!c) { /* it takes nothing, and is asked all the same */
+    tn_device *none = NULL;
     (void)tni_cf_rig_claim(&rig, h, tni_cf_graph_find("add"), TN_PHASE_DECODE, &r);
     state_compare(cf, &before, "claim");
+    if (h->p.plugin->open(h->p.plugin, h->p.n_caps, &none, &h->err) == TN_OK && none) h->p.plugin->close(none);
+    state_compare(cf, &before, "open of a device that there is not");
     tni_cf_rig_finish(&rig);
   }
   tni_cf_host_close(cf, h);
   state_compare(cf, &before, "close or shutdown");
+  folder_look(cf, folder);
+  output_end();
   free(h);
 }
 

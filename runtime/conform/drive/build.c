@@ -2,6 +2,7 @@
  *
  * Graphs of one operator, from text.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +18,14 @@ static bool build_failed(tni_cn_graph *b, const char *what, const char *detail) 
   return false;
 }
 
-bool tni_cn_begin(tni_cn_graph *b, uint32_t dtype) {
+bool tni_cn_begin(tni_cn_graph *b, uint32_t dtype) { return tni_cn_begin_long(b, dtype, LONGEST); }
+
+bool tni_cn_begin_long(tni_cn_graph *b, uint32_t dtype, int64_t longest) {
   *b = (tni_cn_graph){.dtype = dtype, .node = TN_NONE};
   tni_error_init(&b->err);
   if (tni_graph_create(NULL, "case", &b->g, &b->err) != TN_OK) return false;
   const tn_expr s = tni_ex_sym(b->g->exprs, "S"), t = tni_ex_sym(b->g->exprs, "T");
-  if (tni_ex_bound(b->g->exprs, 0, 0, LONGEST) != TN_OK || tni_ex_bound(b->g->exprs, 1, 0, LONGEST) != TN_OK)
+  if (tni_ex_bound(b->g->exprs, 0, 0, longest) != TN_OK || tni_ex_bound(b->g->exprs, 1, 0, longest) != TN_OK)
     return build_failed(b, "bounds", "S");
   b->g->step = s;
   (void)t;
@@ -222,7 +225,7 @@ bool tni_cn_build(tni_cn_graph *b, const tni_cn_spec *s, tni_cf_rng *r) {
   char copy[512], name[16], *save = NULL;
   tn_id ids[TNI_CN_MAX_IN];
   uint32_t n = 0;
-  if (!tni_cn_begin(b, s->dtype)) return false;
+  if (!tni_cn_begin_long(b, s->dtype, s->longest ? s->longest : LONGEST)) return false;
   if (!op || !read_attrs(&a, op, s->attrs)) return build_failed(b, "an operator or attribute", s->op);
   snprintf(copy, sizeof copy, "%s", s->inputs);
   for (char *w = strtok_r(copy, " ", &save); w && n < TNI_CN_MAX_IN; w = strtok_r(NULL, " ", &save), n++) {
@@ -257,6 +260,14 @@ int64_t tni_cn_count(const tni_tensor *t) {
 }
 
 void tni_cn_store(tni_tensor *t, const float *x) { tni_store_f32(t->dtype, t->data, 0, tni_cn_count(t), x); }
+
+/* gcc 12 for aarch64 stops at -O3 where this is a loop of fmax. */
+double tni_cn_greatest(const float *x, int64_t n) {
+  float top = 0;
+  for (int64_t i = 0; i < n; i++)
+    if (fabsf(x[i]) > top) top = fabsf(x[i]);
+  return (double)top;
+}
 
 float *tni_cn_floats(const tni_tensor *t, tni_arena *a) {
   const int64_t n = tni_cn_count(t);

@@ -36,12 +36,15 @@ typedef struct tni_cn_spec {
   int64_t version;
   uint32_t dtype, n_out;
   float scale;
+  int64_t longest; /* of S and T; 0: 4096 */
 } tni_cn_spec;
 bool tni_cn_build(tni_cn_graph *b, const tni_cn_spec *s, tni_cf_rng *r);
 void tni_cn_destroy(tni_cn_graph *b);
 
 /* A graph by hand, for products: begin, values and nodes, end. */
 bool tni_cn_begin(tni_cn_graph *b, uint32_t dtype);
+/* S and T are at most `longest`. */
+bool tni_cn_begin_long(tni_cn_graph *b, uint32_t dtype, int64_t longest);
 tn_id tni_cn_value(tni_cn_graph *b, const char *name, uint32_t kind, uint32_t dtype, const char *dims);
 /* data: floats, converted to dtype and kept on the graph's arena. */
 tn_id tni_cn_constant(tni_cn_graph *b, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dims,
@@ -57,5 +60,7 @@ int64_t tni_cn_count(const tni_tensor *t);
 void tni_cn_store(tni_tensor *t, const float *x);
 /* As floats, on a. */
 float *tni_cn_floats(const tni_tensor *t, tni_arena *a);
+/* The greatest magnitude of n numbers, NaN apart; 0 of none. */
+double tni_cn_greatest(const float *x, int64_t n);
 
 #endif

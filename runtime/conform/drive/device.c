@@ -58,6 +58,8 @@ static void run_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void *a
   if (grain < 1) grain = 1;
   if (split == TNI_CF_EVEN)
     for_threads(n, grain, body, arg);
+  else if (split == TNI_CF_ENDS && n >= 2 * grain)
+    body(arg, 0, grain, 0), body(arg, n - grain, n, TNI_CF_WORKERS - 1);
   else if (split == TNI_CF_GRAINS || split == TNI_CF_BACKWARDS)
     for_grains(n, grain, body, arg, split == TNI_CF_BACKWARDS);
   else
@@ -116,6 +118,17 @@ static bool with_options(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   return n == 0 || all[0] != NULL;
 }
 
+/* A table that is shorter, older, or lacks a function. */
+static void table_cut(tni_cf_plugin *p, const tni_cf_ask *ask) {
+  uint8_t *table = (uint8_t *)&p->host.pub;
+  if (ask->without) memset(table + ask->without, 0, sizeof(void (*)(void)));
+  if (ask->table) {
+    memset(table + ask->table, 0xdb, sizeof p->host.pub - ask->table);
+    p->host.pub.h.size = ask->table;
+  }
+  if (ask->old) p->host.pub.h.minor = p->host_max = 0;
+}
+
 static tn_status enter_device(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   tn_status st = tni_cf_plugin_init(&h->p, cf->subject);
   if (st == TN_OK && !tni_cf_tickets_init(h)) st = tni_fail_memory(&h->p.err, "tickets");
@@ -124,6 +137,8 @@ static tn_status enter_device(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask)
   h->p.host.pub.flags |= TN_HOST_CHECKED;
   h->p.host.pub.max_workers = TNI_CF_WORKERS;
   h->p.host.exact = ask && ask->exact;
+  h->p.host.huge = ask && ask->huge;
+  if (ask) table_cut(&h->p, ask);
   atomic_store(&h->p.host.fail_at, ask ? ask->fail_at : 0);
   atomic_store(&h->p.host.fail_from, ask ? ask->fail_from : 0);
   st = tni_cf_plugin_enter(&h->p);
@@ -144,7 +159,7 @@ bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   else if (st == TN_OK)
     st = tni_cf_plugin_open(&h->p, cf->subject->device);
   if (st == TN_OK && !none && !(h->device = tni_cf_observe(h->p.device))) st = tni_fail_memory(&h->p.err, "observe");
-  const bool starved = ask && (ask->fail_at || ask->fail_from);
+  const bool starved = ask && (ask->fail_at || ask->fail_from || ask->may_fail);
   if (st != TN_OK && !starved) tni_cf_fail(cf, "%s: %s (%s)", h->p.step, h->p.err.message, tni_status_name(st));
   const bool offline = st == TN_OK && !none && h->p.device->caps->flags & TN_CAPS_OFFLINE && !(ask && ask->offline);
   if (offline) tni_cf_skip(cf, "the device is offline here: it claims, lowers and packs, and cannot run");
@@ -169,9 +184,8 @@ uint64_t tni_cf_host_bytes(const tni_cf_host *h) {
 
 void tni_cf_host_close(tni_cf *cf, tni_cf_host *h) {
   if (h->device && tni_cf_observed(h->device)) tni_cf_fail(cf, "%s", tni_cf_observed(h->device));
-  if (tni_cf_call_changed_mode())
-    tni_cf_fail(cf, "'%s' leaves its thread in another floating-point mode: it comes back unchanged (plugin.h, rule 7)",
-                tni_cf_call_changed_mode());
+  if (h->far.buffer) h->device->destroy(h->far.buffer);
+  h->far.buffer = NULL;
   tni_cf_stop(cf, &h->p);
   tni_cf_observe_end(h->device);
   h->device = NULL;

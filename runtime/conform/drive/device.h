@@ -22,8 +22,9 @@
 
 /* How a lent tn_run cuts its work: all are legal, and results must not depend on it. INLINE: one piece. EVEN: as many
  * pieces as threads, TNI_CF_THREADS. GRAINS: pieces of one grain each, workers in turn, one after the other. BACKWARDS:
- * the same from the end, worker numbers going down. */
-enum { TNI_CF_INLINE = 0, TNI_CF_EVEN = 1, TNI_CF_GRAINS = 2, TNI_CF_BACKWARDS = 3, TNI_CF_SPLITS = 4 };
+ * the same from the end, worker numbers going down. ENDS is no such way: only the first and the last piece of one grain
+ * are done. */
+enum { TNI_CF_INLINE = 0, TNI_CF_EVEN = 1, TNI_CF_GRAINS = 2, TNI_CF_BACKWARDS = 3, TNI_CF_SPLITS = 4, TNI_CF_ENDS = 5 };
 enum { TNI_CF_WORKERS = 12, TNI_CF_THREADS = 4, TNI_CF_MAX_SYMBOLS = 8 };
 
 /* Says yes to `cancelled` from poll number `after` on (1: the first). */
@@ -44,9 +45,20 @@ typedef struct tni_cf_ask {
   /* The host's allocation of that number fails, or all from it on; 0: none. That opening fails then is no finding: h->p
    * says how. */
   long long fail_at, fail_from;
-  bool offline; /* a device that cannot run will do */
+  bool may_fail; /* that opening fails is no finding */
+  bool offline;  /* a device that cannot run will do */
   bool exact;   /* memory without a byte to spare: what fills whole pages lies between pages that may not be touched */
+  bool huge;    /* large blocks of the host's memory are address space alone */
+  bool old;     /* a host of ABI 1.0 */
+  uint32_t table;   /* bytes of the host's table; 0: all */
+  uint32_t without; /* offset of a function in it that is NULL; 0: none */
 } tni_cf_ask;
+
+/* One large buffer that the memory of slots lies in, behind the first 4 GiB. */
+typedef struct tni_cf_far {
+  tn_buffer *buffer; /* NULL: every slot has a buffer of its own */
+  uint64_t next, end;
+} tni_cf_far;
 
 typedef struct tni_cf_host {
   tni_cf_plugin p;
@@ -60,6 +72,7 @@ typedef struct tni_cf_host {
   struct tni_cf_ticket *tickets; /* drive_ticket.h */
   uint32_t next_ticket, nap_us;  /* atomic; how long the host's `done` takes */
   uint32_t attached;             /* args that were made */
+  tni_cf_far far;
   char answered_wrong[128];
   tn_error err;
 } tni_cf_host;
@@ -67,6 +80,9 @@ typedef struct tni_cf_host {
 /* Opens the subject's device to run on it. False: the case has failed, or is skipped where there is none that can run.
  */
 bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask);
+/* From here on memory of slots on the device lies behind the first 4 GiB of one buffer. False: the device gives no such
+ * buffer; h->err has its text. */
+bool tni_cf_host_far(tni_cf_host *h);
 /* Bytes that the plugin has of the host now. */
 uint64_t tni_cf_host_bytes(const tni_cf_host *h);
 /* Closes; blocks that are left are a finding. */
@@ -91,6 +107,9 @@ typedef struct tni_cf_drive {
   int64_t chunk;               /* positions that the claim fixes; 0: any */
   uint32_t refused;            /* first node that was not taken */
   const tni_claim *refusal;
+  uint8_t *sparse; /* address space of the one packed weight, of which only the first and the last rows are packed */
+  uint64_t sparse_bytes;
+  bool is_sparse; /* asked for, before it is lowered */
   uint64_t flip; /* this bit of the first packed weight is flipped in what the device gets; UINT64_MAX: none */
   bool all_taken, reverse_rows; /* pack the rows' ranges from the end */
   bool aliased;                 /* outputs lie in the memory of the inputs that their slots name as alias */
@@ -111,9 +130,11 @@ typedef struct tni_cf_memory {
   tni_cf_block host;
   tn_buffer *buffer;             /* NULL: host memory */
   uint64_t bytes, offset, strip; /* strip: of guards after it in its buffer */
+  uint64_t base;                 /* where in the buffer its guards begin, and what is mapped of it */
+  bool shared;                   /* the buffer is not its own */
   uint8_t fill;                  /* of the guards */
   bool filled;                   /* they stand */
-  uint8_t *mapped;               /* first byte of the buffer while the CPU looks at it */
+  uint8_t *mapped;               /* byte `base` of the buffer while the CPU looks at it */
   tn_view view;
   int64_t dims[TN_MAX_RANK], strides[TN_MAX_RANK];
 } tni_cf_memory;
@@ -150,6 +171,7 @@ void tni_cf_inst_finish(tni_cf_inst *i);
 bool tni_cf_inst_write(tni_cf_inst *i, tn_id v, const void *data, uint64_t bytes);
 bool tni_cf_inst_read(tni_cf_inst *i, tn_id v, void *data, uint64_t bytes);
 /* The memory of a slot for the CPU: *at is its first byte. Give it back with tni_cf_inst_release. */
+bool tni_cf_inst_look(tni_cf_inst *i, uint32_t slot, uint32_t access, uint8_t **at);
 bool tni_cf_inst_release(tni_cf_inst *i, uint32_t slot);
 /* One step. fill: what scratch, temporaries and outputs hold before it. split: TNI_CF_INLINE ... The status is the
  * plugin's, or TN_E_INTERNAL for what the driver found (why). */

@@ -111,6 +111,13 @@ static const tni_cf_graph_row graph_rows[] = {
     {"matmul/large", 0, OP("MatMul", 13, "x[S,256] w[256,192]", "")},
     {"matmul/odd", 0, OP("MatMul", 13, "x[S,129] w[129,33]", "")},
     {"matmul/activations", 0, OP("MatMul", 13, "x[2,S,32] x[2,32,24]", "")},
+    /* What is not a constant matrix on the right. */
+    {"matmul/const-left", 0, OP("MatMul", 13, "w[48,64] x[64,S]", "")},
+    {"matmul/weight-3d", 0, OP("MatMul", 13, "x[2,S,64] w[2,64,48]", "")},
+    {"matmul/weight-vector", 0, OP("MatMul", 13, "x[S,64] w[64]", "")},
+    {"gemm/activations", 0, OP("Gemm", 13, "x[S,32] x[32,24]", "")},
+    {"gemm/const-left", 0, OP("Gemm", 13, "w[24,32] x[32,S]", "")},
+    {"gemm/factors", 0, OP("Gemm", 13, "x[S,64] w[48,64] x[48]", "transB=1 alpha=0.5 beta=-2")},
     {"matmul/siblings", 0, .make = make_qkv},
     {"matmul/chain", 0, .make = make_two},
     {"gemm/plain", 0, OP("Gemm", 13, "x[S,64] w[64,48]", "")},
@@ -177,12 +184,13 @@ const tni_cf_graph_row *tni_cf_graph_find(const char *name) {
 }
 
 /* What normal values look like to a calibration: no channel is an outlier. */
-static bool add_stats(tni_cn_graph *b) {
+enum { MOST_CHANNELS = 1 << 22 };
+bool tni_cf_graph_stats(tni_cn_graph *b) {
   for (uint32_t i = 0; i < b->g->n_values; i++) {
     tn_value *v = &b->g->values[i]->pub;
     int64_t n = 0;
     if (v->kind == TN_VALUE_CONST || v->dtype != F32 || !v->rank || v->rank > TN_MAX_RANK) continue;
-    if (!tni_ex_is_const(b->g->exprs, v->dims[v->rank - 1], &n) || n < 1) continue;
+    if (!tni_ex_is_const(b->g->exprs, v->dims[v->rank - 1], &n) || n < 1 || n > MOST_CHANNELS) continue;
     tn_stats *s = TNI_NEW(b->g->arena, tn_stats);
     float *zeros = TNI_NEW_ARRAY(b->g->arena, float, (size_t)n), *ones = TNI_NEW_ARRAY(b->g->arena, float, (size_t)n);
     if (!s || !zeros || !ones) return false;
@@ -202,7 +210,7 @@ static bool add_stats(tni_cn_graph *b) {
 
 bool tni_cf_graph_make(const tni_cf_graph_row *row, tni_cn_graph *b, tni_cf_rng *r) {
   const bool ok = row->make ? row->make(b, r) : tni_cn_build(b, &row->spec, r);
-  return ok && add_stats(b);
+  return ok && tni_cf_graph_stats(b);
 }
 
 /* --- a graph on a device ----------------------------------------------------------------------------------------- */

@@ -23,6 +23,8 @@ const tni_cf_graph_row *tni_cf_graph_find(const char *name);
 /* Builds it; its floats get activation statistics, so that devices with calibrated scales have something to go
  * by. False: b->err. Free with tni_cn_destroy. */
 bool tni_cf_graph_make(const tni_cf_graph_row *row, tni_cn_graph *b, tni_cf_rng *r);
+/* Statistics of all its floats, which tni_cf_graph_make gives by itself. False without memory. */
+bool tni_cf_graph_stats(tni_cn_graph *b);
 /* A random acyclic graph of n nodes over [S,48] and [S,64] floats: products, chains, normalizations; some values read
  * twice, some outputs in the middle. */
 bool tni_cf_graph_random(tni_cn_graph *b, uint32_t n, tni_cf_rng *r);

@@ -27,8 +27,6 @@ static inline tni_cf_memory *tni_cf_inst_memory(tni_cf_inst *i, uint32_t slot) {
 static inline bool tni_cf_slot_is_cpus(const tni_cf_inst *i, uint32_t slot) {
   return i->d->info->slots[slot]->engines & 1;
 }
-/* The memory of a slot for the CPU: *at is its first byte. Give it back with tni_cf_inst_release. */
-bool tni_cf_inst_look(tni_cf_inst *i, uint32_t slot, uint32_t access, uint8_t **at);
 /* Makes args[task] over views, the last of which is the scratch. Every other time over memory that is taken away again,
  * and then args_set over the right one, use by use: what a session does when it grows. */
 bool tni_cf_inst_attach(tni_cf_inst *i, uint32_t task, const tn_view **views);

@@ -14,7 +14,7 @@
 
 static tni_cf_services *services_of(tn_host_ctx *ctx) { return (tni_cf_services *)ctx; }
 
-/* --- services: the runtime's, counted ---------------------------------------------------------------------------- */
+/* --- blocks between pages ---------------------------------------------------------------------------------------- */
 
 /* A block between two pages that may not be touched. */
 struct tni_cf_exact {
@@ -23,13 +23,16 @@ struct tni_cf_exact {
   size_t bytes;
 };
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, MOST_FILLED = 1 << 30, HUGE = 1 << 26 };
+static const size_t MOST_HUGE = (size_t)1 << 38;
 
 static void *exact_alloc(tni_cf_services *h, size_t bytes) {
   struct tni_cf_exact *b = malloc(sizeof *b);
+  const int spare = bytes < HUGE ? 0 : MAP_NORESERVE;
   uint8_t *map =
-      b ? mmap(NULL, bytes + 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+      b ? mmap(NULL, bytes + 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | spare, -1, 0) : MAP_FAILED;
   if (map == MAP_FAILED) return free(b), NULL;
+  if (spare) (void)madvise(map, bytes + 2 * PAGE, MADV_NOHUGEPAGE);
   (void)mprotect(map, PAGE, PROT_NONE);
   (void)mprotect(map + PAGE + bytes, PAGE, PROT_NONE);
   pthread_mutex_lock(&h->lock);
@@ -50,6 +53,40 @@ static bool exact_free(tni_cf_services *h, const void *p) {
   return found != NULL;
 }
 
+/* --- faults ------------------------------------------------------------------------------------------------------ */
+
+/* eval and range get no host: what fails is the process's. */
+static struct {
+  atomic_uint which;
+  atomic_llong calls, at;
+  _Atomic(tn_status (*)(const tn_graph *, tn_expr, const tn_dims *, int64_t *)) eval;
+  _Atomic(tn_status (*)(const tn_graph *, tn_expr, int64_t *, int64_t *)) range;
+} faults;
+
+void tni_cf_fault_begin(uint32_t which, long long at) {
+  atomic_store(&faults.calls, 0);
+  atomic_store(&faults.at, at);
+  atomic_store(&faults.which, which);
+}
+long long tni_cf_fault_count(void) { return atomic_load(&faults.calls); }
+long long tni_cf_fault_end(void) {
+  atomic_store(&faults.which, 0);
+  return atomic_load(&faults.calls);
+}
+
+static bool fault_due(uint32_t which) {
+  return atomic_load(&faults.which) == which && atomic_fetch_add(&faults.calls, 1) + 1 == atomic_load(&faults.at);
+}
+
+static tn_status cf_eval(const tn_graph *g, tn_expr e, const tn_dims *dims, int64_t *out) {
+  return fault_due(TNI_CF_FAULT_DIMS) ? TN_E_LIMIT : atomic_load(&faults.eval)(g, e, dims, out);
+}
+static tn_status cf_range(const tn_graph *g, tn_expr e, int64_t *lo, int64_t *hi) {
+  return fault_due(TNI_CF_FAULT_DIMS) ? TN_E_LIMIT : atomic_load(&faults.range)(g, e, lo, hi);
+}
+
+/* --- services, counted ------------------------------------------------------------------------------------------- */
+
 static void *cf_alloc(tn_host_ctx *ctx, size_t bytes, size_t align, uint32_t tag) {
   tni_cf_services *h = services_of(ctx);
   const long long n = atomic_fetch_add(&h->total, 1) + 1, from = atomic_load(&h->fail_from);
@@ -57,9 +94,10 @@ static void *cf_alloc(tn_host_ctx *ctx, size_t bytes, size_t align, uint32_t tag
     atomic_fetch_add(&h->failed, 1);
     return NULL;
   }
-  void *p = h->exact && bytes && bytes % PAGE == 0 && align <= PAGE ? exact_alloc(h, bytes)
-                                                                    : h->base->alloc(h->base->ctx, bytes, align, tag);
-  if (p) memset(p, 0xa5, bytes); /* nobody relies on what new memory holds */
+  const bool exact = (h->exact && bytes && bytes % PAGE == 0) || (h->huge && bytes >= HUGE && bytes < MOST_HUGE);
+  void *p = exact && align <= PAGE ? exact_alloc(h, (bytes + PAGE - 1) / PAGE * PAGE)
+                                   : h->base->alloc(h->base->ctx, bytes, align, tag);
+  if (p && bytes < (h->huge ? HUGE : MOST_FILLED)) memset(p, 0xa5, bytes); /* nobody relies on what new memory holds */
   if (p) atomic_fetch_add(&h->live, 1);
   return p;
 }
@@ -79,18 +117,23 @@ static void cf_span(tn_host_ctx *ctx, uint32_t name, uint32_t clock, int64_t sta
   services_of(ctx)->base->span(services_of(ctx)->base->ctx, name, clock, start, end);
 }
 static tn_status cf_option(tn_host_ctx *ctx, const char *key, uint32_t type, void *out) {
+  if (fault_due(TNI_CF_FAULT_FILES)) return TN_E_INVALID;
   return services_of(ctx)->base->option(services_of(ctx)->base->ctx, key, type, out);
 }
 static tn_status cf_resource(tn_host_ctx *ctx, const char *rel, const void **data, uint64_t *n) {
+  if (fault_due(TNI_CF_FAULT_FILES)) return TN_E_IO;
   return services_of(ctx)->base->resource(services_of(ctx)->base->ctx, rel, data, n);
 }
 static tn_status cf_cache_get(tn_host_ctx *ctx, const void *key, uint64_t nkey, const void **data, uint64_t *n) {
+  if (fault_due(TNI_CF_FAULT_FILES)) return TN_E_IO;
   return services_of(ctx)->base->cache_get(services_of(ctx)->base->ctx, key, nkey, data, n);
 }
 static tn_status cf_cache_put(tn_host_ctx *ctx, const void *key, uint64_t nkey, const void *data, uint64_t n) {
+  if (fault_due(TNI_CF_FAULT_FILES)) return TN_E_IO;
   return services_of(ctx)->base->cache_put(services_of(ctx)->base->ctx, key, nkey, data, n);
 }
 static tn_status cf_offsets(tn_host_ctx *ctx, uint32_t n, tn_interval *iv, uint64_t *total) {
+  if (fault_due(TNI_CF_FAULT_FILES)) return TN_E_LIMIT;
   return services_of(ctx)->base->offsets(services_of(ctx)->base->ctx, n, iv, total);
 }
 static const void *cf_get_extension(tn_host_ctx *ctx, const char *name, uint32_t version) {
@@ -118,6 +161,10 @@ static void fill_host(tni_cf_services *h) {
   h->pub.offsets = cf_offsets;
   h->pub.get_extension = cf_get_extension;
   h->pub.cancelled = cf_cancelled;
+  atomic_store(&faults.eval, h->base->eval);
+  atomic_store(&faults.range, h->base->range);
+  h->pub.eval = cf_eval;
+  h->pub.range = cf_range;
 }
 
 /* --- steps ------------------------------------------------------------------------------------------------------- */
@@ -144,6 +191,7 @@ tn_status tni_cf_plugin_init(tni_cf_plugin *p, const tni_cf_subject *s) {
   memset(p, 0, sizeof *p);
   pthread_mutex_init(&p->host.lock, NULL);
   tni_error_init(&p->err);
+  p->host_max = TN_ABI_MINOR;
   p->step = "load";
   char folder[4096];
   snprintf(folder, sizeof folder, "%s", s->path);
@@ -170,7 +218,7 @@ static tn_status load_said(tni_cf_plugin *p, const char *step, tn_status raw, co
 }
 
 tn_status tni_cf_plugin_enter(tni_cf_plugin *p) {
-  p->neg = (tn_negotiate){.h = TN_HDR(tn_negotiate), .host_min = 0, .host_max = TN_ABI_MINOR};
+  p->neg = (tn_negotiate){.h = TN_HDR(tn_negotiate), .host_min = 0, .host_max = p->host_max};
   tn_error e;
   tni_error_init(&e);
   tn_plugin *plugin = NULL;
@@ -272,6 +320,19 @@ void tni_cf_plugin_finish(tni_cf_plugin *p) {
   p->host.services = NULL;
 }
 
+void tni_cf_long_error_init(tni_cf_long_error *e) {
+  memset(e, 0xa7, sizeof *e);
+  tni_error_init(&e->error);
+  e->error.h = (tn_hdr){sizeof *e, TN_ABI_MAJOR, TN_ABI_MINOR + 1};
+}
+
+void tni_cf_long_error_look(tni_cf *cf, const tni_cf_long_error *e, const char *call) {
+  const tn_hdr lent = {sizeof *e, TN_ABI_MAJOR, TN_ABI_MINOR + 1};
+  bool kept = memcmp(&e->error.h, &lent, sizeof lent) == 0;
+  for (size_t i = 0; i < sizeof e->more; i++) kept = kept && e->more[i] == 0xa7;
+  if (!kept) tni_cf_fail(cf, "%s changes the header of its tn_error, or writes behind the fields that it knows: both are the host's", call);
+}
+
 /* --- for cases --------------------------------------------------------------------------------------------------- */
 
 bool tni_cf_start(tni_cf *cf, tni_cf_plugin *p) {
@@ -294,7 +355,9 @@ bool tni_cf_start(tni_cf *cf, tni_cf_plugin *p) {
 }
 
 void tni_cf_stop(tni_cf *cf, tni_cf_plugin *p) {
+  char changed[256];
   plugin_end(p);
+  if (tni_cf_call_changed(changed, sizeof changed)) tni_cf_fail(cf, "%s", changed);
   const long long left = atomic_load(&p->host.live);
   if (left) tni_cf_fail(cf, "after shutdown %lld blocks of the host's memory were not given back", left);
   tni_cf_plugin_finish(p);

@@ -28,6 +28,7 @@ typedef struct tni_cf_services {
   atomic_int failed;        /* how many did */
   atomic_int cancel;        /* what cancelled answers */
   bool exact;               /* blocks that fill whole pages lie between pages that may not be touched */
+  bool huge;                /* blocks of 64 MiB and more are address space, without memory until they are touched */
   pthread_mutex_t lock;
   struct tni_cf_exact *exacts;      /* those that are out */
   atomic_llong polls, cancel_after; /* cancelled: asked so often; yes from that poll on; 0: as `cancel` says */
@@ -37,6 +38,7 @@ typedef struct tni_cf_plugin {
   tni_cf_services host;
   tn_entry_v1 entry;
   tn_negotiate neg;
+  uint16_t host_max; /* the latest minor that the host knows */
   tn_plugin *plugin;
   const tn_caps *caps[TNI_CF_MAX_DEVICES];
   uint32_t n_caps;
@@ -53,6 +55,23 @@ TN_MUST_CHECK tn_status tni_cf_plugin_enumerate(tni_cf_plugin *p);
 TN_MUST_CHECK tn_status tni_cf_plugin_open(tni_cf_plugin *p, uint32_t index);
 /* What is open is closed, in order. */
 void tni_cf_plugin_finish(tni_cf_plugin *p);
+
+/* From here on calls of the host's services are counted, and number `at` fails, in whatever plugin of the process: of
+ * DIMS eval and range, of FILES option, resource, cache_get, cache_put and offsets. */
+enum { TNI_CF_FAULT_DIMS = 1, TNI_CF_FAULT_FILES = 2 };
+void tni_cf_fault_begin(uint32_t which, long long at);
+long long tni_cf_fault_count(void);
+/* None fails any more; how many there were. */
+long long tni_cf_fault_end(void);
+
+/* A tn_error of a later minor, which is longer. */
+typedef struct tni_cf_long_error {
+  tn_error error;
+  uint8_t more[64];
+} tni_cf_long_error;
+void tni_cf_long_error_init(tni_cf_long_error *e);
+/* Whether its header and what comes after the fields of today are as they were; a finding where they are not. */
+void tni_cf_long_error_look(tni_cf *cf, const tni_cf_long_error *e, const char *call);
 
 /* All steps for a case: true with a device open. false: the case has failed with the step's name and text, or is
  * skipped where the plugin says that it has no device here (enumerate gave none). */

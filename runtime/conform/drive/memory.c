@@ -2,12 +2,13 @@
  *
  * Memory of slots: pages of the host's, or a buffer of the device with a strip around the view.
  */
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "runtime/conform/drive/memory.h"
 
-enum { STRIP = 4096, PAGE = 4096 };
+enum { STRIP = 4096, PAGE = 4096, HUGE = 1 << 26 }; /* of a huge block only what lies beside it is filled */
 
 static uint64_t larger_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
@@ -34,6 +35,21 @@ static uint64_t odd_offset(const tni_cf_drive *d, uint64_t align) {
   return (times | 1) * unit;
 }
 
+/* The next free place of the large buffer. */
+static bool take_far(tni_cf_drive *d, const lie *how, uint64_t bytes, tni_cf_memory *m) {
+  tni_cf_far *f = &d->h->far;
+  const uint64_t odd = odd_offset(d, how->align), unit = larger_of(larger_of(d->h->caps->align, how->align), PAGE);
+  const uint64_t base = (f->next + unit - 1) / unit * unit;
+  if (base > f->end || bytes + 2 * odd + 2 * STRIP > f->end - base) return false;
+  m->buffer = f->buffer;
+  m->shared = true;
+  m->base = base;
+  m->offset = base + odd;
+  m->strip = STRIP;
+  f->next = m->offset + bytes + STRIP;
+  return true;
+}
+
 static bool make_buffer(tni_cf_drive *d, const lie *how, uint64_t bytes, tni_cf_memory *m) {
   const bool exact = d->h->p.host.exact;
   m->offset = exact ? 0 : odd_offset(d, how->align);
@@ -46,9 +62,12 @@ static bool make_buffer(tni_cf_drive *d, const lie *how, uint64_t bytes, tni_cf_
                              .flags = TN_BUF_HOST,
                              .align = (uint32_t)larger_of(larger_of(d->h->caps->align, how->align), 1)};
   uint8_t *at;
-  if (d->h->device->create(d->h->device, &req, &m->buffer, &d->h->err) != TN_OK || !m->buffer) return false;
+  if (!(d->h->far.buffer && take_far(d, how, bytes, m)) &&
+      (d->h->device->create(d->h->device, &req, &m->buffer, &d->h->err) != TN_OK || !m->buffer))
+    return false;
   if (!tni_cf_memory_look(d->h, m, TN_WRITE, &at)) return false;
-  memset(at - m->offset, m->fill, m->offset + bytes + m->strip);
+  memset(at - (m->offset - m->base), m->fill, m->offset - m->base + (bytes < HUGE ? bytes : 0));
+  memset(at + bytes, m->fill, m->strip);
   m->filled = true;
   m->view.buffer = m->buffer;
   m->view.offset = m->offset;
@@ -93,9 +112,29 @@ bool tni_cf_memory_scratch(tni_cf_drive *d, uint32_t task, uint64_t bytes, uint6
   return true;
 }
 
+bool tni_cf_host_far(tni_cf_host *h) {
+  const uint64_t low = UINT64_C(1) << 32, room = UINT64_C(1) << 26;
+  const tn_buffer_req req = {.h = TN_HDR(tn_buffer_req),
+                             .bytes = low + room,
+                             .fd = -1,
+                             .kind = TN_MEM_NEW,
+                             .usage = 1u << TN_SLOT_INPUT | 1u << TN_SLOT_OUTPUT | 1u << TN_SLOT_TEMP |
+                                      1u << TN_SLOT_STEP | 1u << TN_SLOT_STATE | 1u << TN_SLOT_WEIGHT,
+                             .flags = TN_BUF_HOST,
+                             .align = (uint32_t)larger_of(h->caps->align, 1)};
+#ifdef __GLIBC__
+  (void)mallopt(M_PERTURB, 0); /* or MALLOC_PERTURB_ has every byte written */
+#endif
+  tni_error_init(&h->err);
+  h->far = (tni_cf_far){.next = low, .end = low + room};
+  if (h->device->create(h->device, &req, &h->far.buffer, &h->err) == TN_OK && h->far.buffer) return true;
+  h->far.buffer = NULL;
+  return false;
+}
+
 void tni_cf_memory_finish(tni_cf_host *h, tni_cf_memory *m) {
   if (m->mapped && m->buffer) (void)h->device->unmap(m->buffer, m->mapped, &h->err);
-  if (m->buffer) h->device->destroy(m->buffer);
+  if (m->buffer && !m->shared) h->device->destroy(m->buffer);
   tni_cf_block_finish(&m->host);
   *m = (tni_cf_memory){0};
 }
@@ -107,10 +146,11 @@ bool tni_cf_memory_look(tni_cf_host *h, tni_cf_memory *m, uint32_t access, uint8
   if (!m->mapped) {
     /* The strips beside it are to stay: what only is written need not come (plugin.h, map). */
     const uint32_t how = m->filled ? access | TN_READ : access;
-    if (h->device->map(m->buffer, 0, m->offset + m->bytes + m->strip, how, &p, &h->err) != TN_OK || !p) return false;
+    const uint64_t bytes = m->offset - m->base + m->bytes + m->strip;
+    if (h->device->map(m->buffer, m->base, bytes, how, &p, &h->err) != TN_OK || !p) return false;
     m->mapped = p;
   }
-  *at = m->mapped + m->offset;
+  *at = m->mapped + (m->offset - m->base);
   return true;
 }
 
@@ -125,7 +165,7 @@ bool tni_cf_memory_guards(tni_cf_host *h, tni_cf_memory *m, bool keep) {
   if (!m->buffer) return tni_cf_block_holds(&m->host);
   uint8_t *at;
   bool ok = tni_cf_memory_look(h, m, TN_READ, &at);
-  for (uint64_t i = 0; ok && i < m->offset; i++) ok = at[-(int64_t)i - 1] == m->fill;
+  for (uint64_t i = 0; ok && i < m->offset - m->base; i++) ok = at[-(int64_t)i - 1] == m->fill;
   for (uint64_t i = 0; ok && i < m->strip; i++) ok = at[m->bytes + i] == m->fill;
   return tni_cf_memory_release(h, m, keep) && ok;
 }

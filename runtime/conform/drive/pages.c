@@ -7,7 +7,7 @@
 
 #include "runtime/base/base.h"
 
-enum { STRIP = 256 };
+enum { STRIP = 256, HUGE = 1 << 26 };
 
 bool tni_cf_block_make(tni_cf_block *b, size_t bytes, size_t align, uint8_t fill, bool tight) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -19,9 +19,17 @@ bool tni_cf_block_make(tni_cf_block *b, size_t bytes, size_t align, uint8_t fill
   body &= ~(align - 1);
   if (!tni_add_size(body, STRIP + 2 * page - 1, &total)) return false;
   total = total / page * page;
-  uint8_t *map = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  /* Nobody has memory for a huge one: address space, of which only what lies beside the block is filled. */
+  const int spare = bytes >= HUGE ? MAP_NORESERVE : 0;
+  uint8_t *map = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | spare, -1, 0);
   if (map == MAP_FAILED) return false;
-  memset(map, fill, total - page);
+  if (!spare)
+    memset(map, fill, total - page);
+  else {
+    (void)madvise(map, total, MADV_NOHUGEPAGE); /* what is touched takes a page, not 2 MiB */
+    memset(map, fill, total - page - body);
+    memset(map + total - page - body + bytes, fill, body - bytes);
+  }
   if (mprotect(map + total - page, page, PROT_NONE) != 0) {
     munmap(map, total);
     return false;

@@ -7,6 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#include "runtime/pack/pack.h"
+
+enum { PAGE = 4096 };
 
 static bool drive_failed(tni_cf_drive *d, const char *what, const char *detail) {
   snprintf(d->why, sizeof d->why, "%s%s%s", what, detail && *detail ? ": " : "", detail ? detail : "");
@@ -27,8 +32,9 @@ static void set_statistics(tni_cf_drive *d) {
 
 bool tni_cf_drive_claim(tni_cf_drive *d, tni_cf_host *h, tni_graph *g, uint32_t phase) {
   const uint64_t flip = d->flip;
-  const bool reverse = d->reverse_rows, aliased = d->aliased;
-  *d = (tni_cf_drive){.h = h, .g = g, .refused = TN_NONE, .flip = flip, .reverse_rows = reverse, .aliased = aliased};
+  const bool reverse = d->reverse_rows, aliased = d->aliased, sparse = d->is_sparse;
+  *d = (tni_cf_drive){.h = h, .g = g, .refused = TN_NONE, .flip = flip, .reverse_rows = reverse, .aliased = aliased,
+                      .is_sparse = sparse};
   d->arena = tni_arena_create();
   if (!d->arena) return drive_failed(d, "no memory", NULL);
   d->dev = (tni_dev){.name = h->p.plugin->name,
@@ -82,6 +88,7 @@ static tn_status pack_rows(const tni_cf_drive *d, const tn_format *f, tn_pack *p
 static bool need_pack(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
   const tn_format *f = need->need->format;
   const tn_weight *w = &need->joined;
+  tni_pack_kept kept;
   tn_pack_size size = {0};
   tn_pack *p = NULL;
   if (f->size(f, w->N, w->K, need->need->params, need->need->n_params, &size) != TN_OK)
@@ -90,7 +97,9 @@ static bool need_pack(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
   if (!bytes) return drive_failed(d, "no memory", NULL);
   memset(bytes, 0, (size.bytes + 4096) / 4096 * 4096);
   d->packed[slot] = bytes;
-  tn_status st = f->begin(d->h->host, f, w, need->need->params, need->need->n_params, &p, &d->h->err);
+  tn_status st = tni_pack_keep(&kept, f, need->need->params, need->need->n_params, w, NULL);
+  if (st == TN_OK)
+    st = f->begin(d->h->host, f, &kept.weight, need->need->params, need->need->n_params, &p, &d->h->err);
   if (st != TN_OK) return drive_failed(d, "packing begins", d->h->err.message);
   st = pack_rows(d, f, p, w->N, size.row_unit, bytes);
   const tn_status end = f->end(p, st == TN_OK ? bytes : NULL);
@@ -105,6 +114,71 @@ static bool need_pack(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
                             .n_params = need->need->n_params};
   return true;
 }
+
+/* --- weights that nobody has memory for --------------------------------------------------------------------------- */
+
+enum { SPARSE_ROWS = 64 };
+
+/* A source that gives a few rows and no more. */
+typedef struct few_rows {
+  tn_weight w;
+  const tn_weight *of;
+  int64_t given;
+} few_rows;
+
+static tn_status few_rows_give(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
+  few_rows *f = (few_rows *)(uintptr_t)w;
+  f->given += n1 - n0;
+  return f->given > 4 * SPARSE_ROWS ? TN_E_LIMIT : f->of->rows(f->of, n0, n1, dst);
+}
+
+/* The first and the last rows, in place; the rest is what address space without memory holds: zeros. */
+static bool pack_sparse(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
+  const tn_format *f = need->need->format;
+  few_rows w = {.w = need->joined, .of = &need->joined};
+  tn_pack_size z = {0};
+  tn_pack *p = NULL;
+  w.w.rows = few_rows_give;
+  w.w.raw = NULL;
+  const int64_t *params = need->need->params, N = w.w.N;
+  const uint32_t n = need->need->n_params;
+  if (d->sparse || f->size(f, N, w.w.K, params, n, &z) != TN_OK) return drive_failed(d, "a packed weight", f->name);
+  d->sparse_bytes = z.bytes + PAGE;
+  d->sparse = mmap(NULL, d->sparse_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (d->sparse == MAP_FAILED) return d->sparse = NULL, drive_failed(d, "no address space", NULL);
+  const int64_t unit = z.row_unit ? z.row_unit : 1, some = (SPARSE_ROWS / 4 + unit - 1) / unit * unit;
+  tn_status st = f->begin(d->h->host, f, &w.w, params, n, &p, &d->h->err);
+  if (st == TN_OK) st = f->rows(p, 0, some, d->sparse);
+  if (st == TN_OK) st = f->rows(p, (N - some) / unit * unit, N, d->sparse);
+  const tn_status end = p ? f->end(p, st == TN_OK ? d->sparse : NULL) : TN_OK;
+  if (st != TN_OK || end != TN_OK) return drive_failed(d, "it packs no rows alone", f->name);
+  d->blob[slot] = (tn_blob){.h = TN_HDR(tn_blob), .format = f, .N = N, .K = w.w.K, .bytes = z.bytes, .ptr = d->sparse,
+                            .params = params, .n_params = n};
+  return true;
+}
+
+/* The device has it as it has a mapped file: imported, or where the CPU is. */
+static bool set_sparse(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
+  tni_cf_memory *m = &d->fixed[slot];
+  if (!pack_sparse(d, slot, need)) return false;
+  const uint64_t bytes = d->blob[slot].bytes;
+  *m = (tni_cf_memory){.bytes = bytes, .fill = 0xff};
+  m->view = (tn_view){.h = TN_HDR(tn_view), .bytes = bytes, .dims = m->dims, .strides = m->strides, .ptr = d->sparse};
+  if (d->h->device->create && d->info->slots[slot]->engines & ~1u) {
+    const tn_buffer_req req = {.h = TN_HDR(tn_buffer_req), .bytes = bytes, .fd = -1, .kind = TN_MEM_HOST_PTR,
+                               .ptr = d->sparse, .usage = 1u << TN_SLOT_WEIGHT, .align = PAGE};
+    if (!(d->h->caps->import_kinds & 1u << TN_MEM_HOST_PTR)) return drive_failed(d, "it imports no memory", NULL);
+    if (d->h->device->create(d->h->device, &req, &m->buffer, &d->h->err) != TN_OK || !m->buffer)
+      return drive_failed(d, "it imports no memory so large", d->h->err.message);
+    m->view.buffer = m->buffer;
+    m->view.ptr = NULL;
+  }
+  d->given[slot] = d->blob[slot];
+  return d->h->device->set(d->prog.program, slot, &m->view, &d->given[slot], &d->h->err) == TN_OK ||
+         drive_failed(d, "set", d->h->err.message);
+}
+
+/* --- weights, whole ----------------------------------------------------------------------------------------------- */
 
 static tn_status read_packed(const tn_blob *b, uint64_t offset, uint64_t n, void *dst) {
   if (offset > b->bytes || n > b->bytes - offset) return TN_E_IO;
@@ -173,9 +247,9 @@ static bool set_raw(tni_cf_drive *d, uint32_t slot, const tn_need *need) {
 
 static bool set_private(tni_cf_drive *d, uint32_t slot) {
   uint64_t *bytes = TNI_NEW_ARRAY(d->arena, uint64_t, d->info->n_slots + 1);
-  int64_t ones[TNI_CF_MAX_SYMBOLS];
-  if (!bytes) return drive_failed(d, "no memory", NULL);
-  for (uint32_t i = 0; i < TNI_CF_MAX_SYMBOLS; i++) ones[i] = 1;
+  int64_t *ones = TNI_NEW_ARRAY(d->arena, int64_t, d->view.n_symbols + 1);
+  if (!bytes || !ones) return drive_failed(d, "no memory", NULL);
+  for (uint32_t i = 0; i < d->view.n_symbols; i++) ones[i] = 1;
   if (d->chunk) ones[0] = d->chunk;
   const tn_dims dims = {.h = TN_HDR(tn_dims), .v = ones, .n = d->view.n_symbols};
   for (uint32_t t = 0; t < d->info->n_tasks && !bytes[slot]; t++) {
@@ -246,6 +320,11 @@ bool tni_cf_drive_lower(tni_cf_drive *d) {
     if (s->kind == TN_SLOT_PRIVATE && !set_private(d, i)) return false;
     if (s->kind != TN_SLOT_WEIGHT) continue;
     const tni_need *need = &d->prog.needs[s->need];
+    if (d->is_sparse) {
+      if (!need->need->format) return drive_failed(d, "it packs nothing", NULL);
+      if (!set_sparse(d, i, need)) return false;
+      continue;
+    }
     if (!(need->need->format ? set_packed(d, i, need) : set_raw(d, i, need->need))) return false;
   }
   return true;
@@ -258,6 +337,8 @@ void tni_cf_drive_finish(tni_cf_drive *d) {
     tni_cf_memory_finish(d->h, &d->fixed[i]);
     free(d->packed[i]);
   }
+  if (d->sparse) (void)munmap(d->sparse, d->sparse_bytes);
+  d->sparse = NULL;
   tni_arena_destroy(d->arena);
   d->arena = NULL;
   d->fixed = NULL;

@@ -2,6 +2,7 @@
  *
  * Engines: how items are answered, and what is left of a device that was lost.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,6 +174,126 @@ static void ask_done(tni_cf *cf, const void *arg) {
   free(b);
 }
 
+/* --- items that are told to end ----------------------------------------------------------------------------------- */
+
+/* One submission, on a thread of its own where the engine blocks. */
+typedef struct submission {
+  engine_bench *b;
+  struct tni_cf_ticket *tickets[AT_ONCE];
+  tni_cf_work w[AT_ONCE];
+  uint32_t n;
+  tn_status st;
+  atomic_bool over;
+} submission;
+
+static void *submit_all(void *arg) {
+  submission *s = arg;
+  tn_run run = tni_cf_host_run(&(tni_cf_lent){.split = TNI_CF_INLINE});
+  s->st = tni_cf_inst_submit(s->w, s->n, &run, s->tickets);
+  atomic_store(&s->over, true);
+  return NULL;
+}
+
+/* NONE: a ticket that was answered long ago. */
+enum { CANCEL_ALL, CANCEL_ONE, CANCEL_NONE, CANCEL_WAYS };
+static const char *const cancel_names[CANCEL_WAYS] = {"all that the engine has", "one item",
+                                                      "an item that was answered before"};
+
+/* Tells the submission to end; where the engine blocks as often as it takes, beside submit. */
+static void cancel_now(submission *s, uint32_t engine, int way, struct tni_cf_ticket *old) {
+  tn_device *d = s->b->h.device;
+  struct tni_cf_ticket *const one = way == CANCEL_ONE && atomic_load(&s->over) ? s->tickets[s->n - 1] : old;
+  do {
+    d->cancel(d, engine, way == CANCEL_ALL ? NULL : (tn_ticket *)(void *)one);
+    nanosleep(&(struct timespec){0, 20000}, NULL);
+  } while (!atomic_load(&s->over));
+}
+
+static bool submit_and_cancel(tni_cf *cf, engine_bench *b, submission *s, uint32_t engine, int way,
+                              struct tni_cf_ticket *old) {
+  pthread_t t;
+  const bool blocks = tni_cf_blocking(&b->h, engine);
+  const bool apart = blocks && pthread_create(&t, NULL, submit_all, s) == 0;
+  if (!apart) submit_all(s);
+  cancel_now(s, engine, way, old);
+  if (apart) pthread_join(t, NULL);
+  if (s->st != TN_OK && s->st != TN_E_CANCELLED)
+    return tni_cf_fail(cf, "cancel of %s: submit says %s: %s", cancel_names[way], tni_status_name(s->st), s->w[0].i->why),
+           false;
+  return true;
+}
+
+/* Each item is completed once: right, or CANCELLED. True: the step goes on. */
+static bool ended_well(tni_cf *cf, const submission *s, int way, uint32_t *cancelled) {
+  bool all = s->st == TN_OK;
+  for (uint32_t i = 0; s->st == TN_OK && i < s->n; i++) {
+    const uint32_t n = tni_cf_ticket_wait(s->tickets[i], WAIT_S);
+    const tn_status st = s->tickets[i]->st;
+    if (n != 1)
+      return tni_cf_fail(cf, "an item that was told to end is %s: cancel of %s: done was called %u times in %d s: each "
+                             "is completed all the same (plugin.h, tn_device.cancel)",
+                         n ? "completed again" : "never completed", cancel_names[way], n, WAIT_S),
+             false;
+    if (st != TN_OK && st != TN_E_CANCELLED)
+      return tni_cf_fail(cf, "an item that was told to end says %s: cancel of %s: %s", tni_status_name(st),
+                         cancel_names[way], s->tickets[i]->message),
+             false;
+    if (st == TN_E_CANCELLED && way == CANCEL_NONE)
+      return tni_cf_fail(cf, "an item is cancelled that nobody named: cancel came for %s", cancel_names[way]), false;
+    all = all && st == TN_OK;
+    *cancelled += st == TN_E_CANCELLED;
+  }
+  return all;
+}
+
+/* One step of all instances that is told to end in each of its submissions. */
+static void step_and_cancel(tni_cf *cf, engine_bench *b, int way, uint32_t *cancelled) {
+  const tn_program_info *f = b->rig[0].d.info;
+  struct tni_cf_ticket *old = NULL;
+  bool whole = true;
+  for (uint32_t i = 0; i < b->n; i++)
+    if (!tni_cf_inst_fill(&b->rig[i].i, 0xa7)) {
+      tni_cf_fail(cf, "%s", b->rig[i].i.why);
+      return;
+    }
+  for (uint32_t t = 0; whole && cf->verdict == TNI_CF_PASS && t < f->n_tasks; t++) {
+    submission s = {.b = b, .n = b->n};
+    for (uint32_t i = 0; i < b->n; i++) s.w[i] = (tni_cf_work){&b->rig[i].i, t};
+    for (uint32_t i = 0; !f->tasks[t]->engine && i < b->n; i++)
+      if (tni_cf_inst_task(s.w[i].i, t, TNI_CF_INLINE) != TN_OK) tni_cf_fail(cf, "%s", s.w[i].i->why);
+    if (!f->tasks[t]->engine) continue;
+    if (way != CANCEL_ALL) old = tni_cf_ticket_take(&b->h), old->owed = 0, old->inside = false;
+    whole = submit_and_cancel(cf, b, &s, f->tasks[t]->engine, way, old) && ended_well(cf, &s, way, cancelled);
+  }
+  for (uint32_t i = 0; whole && cf->verdict == TNI_CF_PASS && i < b->n; i++)
+    if (outputs_read(cf, &b->rig[i]) && !outputs_same(&b->rig[i], b->kept[i]))
+      tni_cf_fail(cf, "an item that was told to end says OK, and its results are wrong: cancel of %s", cancel_names[way]);
+}
+
+/* tn_device.cancel: what is told to end is completed once, CANCELLED or right, and the same arguments work again. */
+static void ask_cancel_items(tni_cf *cf, const void *arg) {
+  engine_bench *b = calloc(1, sizeof *b);
+  uint32_t cancelled = 0, asked = 0;
+  (void)arg;
+  if (!b || !tni_cf_host_open(cf, &b->h, NULL)) {
+    free(b);
+    return;
+  }
+  make_all(cf, b);
+  if (cf->verdict == TNI_CF_PASS && !b->h.device->cancel)
+    tni_cf_skip(cf, "it has no tn_device.cancel: its items run to their end");
+  for (int i = 0; cf->verdict == TNI_CF_PASS && i < ROUNDS; i++) {
+    step_and_cancel(cf, b, i % CANCEL_WAYS, &cancelled);
+    asked += b->n;
+    if (cf->verdict == TNI_CF_PASS) round_of(cf, b, b->n, "after items were told to end");
+  }
+  if (cf->verdict == TNI_CF_PASS) tni_cf_note(cf, "%u of %u items ended early", cancelled, asked);
+  for (uint32_t i = b->n; i-- > 0;)
+    if (b->rig[i].h) tni_cf_rig_finish(&b->rig[i]);
+  tni_cf_host_close(cf, &b->h);
+  free(b);
+}
+
 /* --- losing a device ---------------------------------------------------------------------------------------------- */
 
 /* Whether the plugin can lose its device on demand: an option `fault`, off by default, that takes "lost:N". */
@@ -247,6 +368,86 @@ static bool lose_device(tni_cf *cf, const char *option, void *const *right, int 
   return lost || cf->verdict != TNI_CF_PASS;
 }
 
+/* How many items each instance of a step is. */
+static uint32_t items_of(const tn_program_info *f) {
+  uint32_t n = 0;
+  for (uint32_t t = 0; t < f->n_tasks; t++) n += f->tasks[t]->engine != 0;
+  return n;
+}
+
+/* One submission of task t of all instances of a device that is lost, or about to be. True: the step goes on. */
+static bool lose_in(tni_cf *cf, engine_bench *b, uint32_t t, bool *lost) {
+  const char *const when = *lost ? "submitted after the device was lost" : "in flight when the device was lost";
+  struct tni_cf_ticket *tickets[AT_ONCE];
+  tni_cf_work w[AT_ONCE];
+  bool all = true;
+  tn_run run = tni_cf_host_run(&(tni_cf_lent){.split = TNI_CF_INLINE});
+  for (uint32_t i = 0; i < b->n; i++) w[i] = (tni_cf_work){&b->rig[i].i, t};
+  if (!b->rig[0].d.info->tasks[t]->engine) {
+    for (uint32_t i = 0; all && i < b->n; i++) all = tni_cf_inst_task(w[i].i, t, TNI_CF_INLINE) == TN_OK;
+    return all;
+  }
+  const tn_status st = tni_cf_inst_submit(w, b->n, &run, tickets);
+  if (st == TN_E_DEVICE_LOST) return *lost = true, false;
+  if (st != TN_OK)
+    return tni_cf_fail(cf, "submit says %s of a device that is lost: %s", tni_status_name(st), w[0].i->why), false;
+  for (uint32_t i = 0; i < b->n; i++) {
+    const uint32_t n = tni_cf_ticket_wait(tickets[i], WAIT_S);
+    if (n != 1)
+      return tni_cf_fail(cf, "an item %s is %s: item %u of %u: done was called %u times in %d s (plugin.h, tn_item)", when,
+                         n ? "completed again" : "never completed", i + 1, b->n, n, WAIT_S),
+             false;
+    if (tickets[i]->st != TN_OK && tickets[i]->st != TN_E_DEVICE_LOST)
+      return tni_cf_fail(cf, "an item %s says %s, and not DEVICE_LOST: item %u of %u: %s (plugin.h, tn_item)", when,
+                         tni_status_name(tickets[i]->st), i + 1, b->n, tickets[i]->message),
+             false;
+    all = all && tickets[i]->st == TN_OK;
+  }
+  if (!all) *lost = true;
+  return all;
+}
+
+/* Several items in flight, one of which is lost: each is completed once, and so is what is submitted afterwards. at: which
+ * of them is lost, counted from 1. */
+static void lose_among(tni_cf *cf, uint32_t at) {
+  engine_bench *b = calloc(1, sizeof *b);
+  tni_cf_host h;
+  tni_cf_rig rig = {0};
+  char option[32];
+  bool lost = false;
+  /* Items of make_all: one step of each instance. */
+  if (!b || !tni_cf_host_open(cf, &h, NULL)) {
+    free(b);
+    return;
+  }
+  const bool ready = on_an_engine(cf, &h, &rig);
+  const uint32_t each = ready ? items_of(rig.d.info) : 0, n = ready ? depth_of(&h, rig.d.info) : 0;
+  if (ready) tni_cf_rig_finish(&rig);
+  tni_cf_host_close(cf, &h);
+  snprintf(option, sizeof option, "fault=lost:%u", n * each + at);
+  if (cf->verdict == TNI_CF_PASS && at <= n &&
+      tni_cf_host_open(cf, &b->h, &(tni_cf_ask){.option = tni_arena_strdup(cf->arena, option)})) {
+    fprintf(stderr, "%s, %u items in one submission\n", option, n);
+    make_all(cf, b);
+    for (int round = 0; cf->verdict == TNI_CF_PASS && round < 2; round++) {
+      bool on = true;
+      for (uint32_t i = 0; on && i < b->n; i++) on = tni_cf_inst_fill(&b->rig[i].i, 0xa7);
+      for (uint32_t t = 0; on && cf->verdict == TNI_CF_PASS && t < b->rig[0].d.info->n_tasks; t++)
+        on = lose_in(cf, b, t, &lost);
+      for (uint32_t i = 0; on && !round && cf->verdict == TNI_CF_PASS && i < b->n; i++)
+        if (outputs_read(cf, &b->rig[i]) && !outputs_same(&b->rig[i], b->kept[i]))
+          tni_cf_fail(cf, "an item says OK though the device was lost, and its results are wrong");
+    }
+    if (cf->verdict == TNI_CF_PASS && !lost)
+      tni_cf_fail(cf, "option %s: no item was lost: the plugin counts the items that it gets from 1 on, from open to close",
+                  option);
+    for (uint32_t i = b->n; i-- > 0;)
+      if (b->rig[i].h) tni_cf_rig_finish(&b->rig[i]);
+    tni_cf_host_close(cf, &b->h);
+  }
+  free(b);
+}
+
 /* A run without faults, in a life of its own; its outputs to keep, or to compare. */
 static bool runs_soundly(tni_cf *cf, void **right, bool again) {
   tni_cf_host h;
@@ -282,10 +483,12 @@ static void ask_lost(tni_cf *cf, const void *arg) {
       tni_cf_fail(cf, "option %s: no item was lost in %d runs", option, n + 2);
     if (cf->verdict == TNI_CF_PASS) (void)runs_soundly(cf, right, true);
   }
+  for (uint32_t at = 1; able && at <= 3 && cf->verdict == TNI_CF_PASS; at += 2) lose_among(cf, at);
 }
 
 void tni_cf_life_engine_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   (void)l;
   add(ctx, &(tni_cf_case){"life/done", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, ask_done, NULL, 0});
+  add(ctx, &(tni_cf_case){"life/cancel-items", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, ask_cancel_items, NULL, 0});
   add(ctx, &(tni_cf_case){"life/lost", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, ask_lost, NULL, 0});
 }

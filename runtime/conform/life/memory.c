@@ -175,8 +175,8 @@ static void check_allocations(tni_cf *cf, const void *arg) {
       if (!ok) tni_cf_fail(cf, "run: %s", e.message);
     }
   const long long host = atomic_load(&b->h.p.host.total) - before;
-  if (host) tni_cf_fail(cf, "%lld blocks asked of the host in %ld runs of a task", host, tasks);
-  if (heap > 0) tni_cf_fail(cf, "%ld calls of malloc and its like in %ld runs of a task", heap, tasks);
+  if (host) tni_cf_fail(cf, "a run asks the host for memory (plugin.h, run): %lld blocks in %ld runs of a task", host, tasks);
+  if (heap > 0) tni_cf_fail(cf, "a run calls malloc or its like (plugin.h, run): %ld times in %ld runs of a task", heap, tasks);
   if (!tni_cf_heap_counts()) tni_cf_note(cf, "the C library's allocations are not counted in this build");
   if (!tasks) tni_cf_skip(cf, "none of its tasks runs on the CPU");
   bench_stop(cf, b);
@@ -206,8 +206,10 @@ static void check_measured(tni_cf *cf, const void *arg) {
       if (l == 1) books[t] = taken < BOOKS ? taken : BOOKS;
       if (taken > most) most = taken;
       if (taken > stated + books[t] + SLACK)
-        tni_cf_fail(cf, "%lld rows, task %u ('%s'): bind and args keep %llu bytes of the host's, measure states %llu",
-                    rows, t, f->tasks[t]->name, (unsigned long long)taken, (unsigned long long)stated);
+        tni_cf_fail(cf,
+                    "bind and args keep more of the host's memory than measure states (driver_bytes): %llu bytes and not "
+                    "%llu: %lld rows, task %u ('%s')",
+                    (unsigned long long)taken, (unsigned long long)stated, rows, t, f->tasks[t]->name);
     }
   }
   tni_cf_note(cf, "a plan and its arguments keep up to %llu bytes", (unsigned long long)most);

@@ -147,6 +147,25 @@ static void ask_maps(tni_cf *cf, const void *arg) {
 
 /* --- arguments and engines ---------------------------------------------------------------------------------------- */
 
+/* args over one wrong view and right ones: refused, and nothing of it stays. */
+static void args_refused(tni_cf *cf, tni_cf_rig *rig, uint32_t t, uint32_t use, const tn_view *wrong) {
+  const tn_task *k = rig->d.info->tasks[t];
+  const tn_view **views = TNI_NEW_ARRAY(cf->arena, const tn_view *, k->n_uses + 1);
+  tn_args *args = NULL;
+  tn_error e;
+  if (!views) return;
+  for (uint32_t u = 0; u < k->n_uses; u++) {
+    const uint32_t slot = k->uses[u].slot, kind = rig->d.info->slots[slot]->kind;
+    const bool fixed = kind == TN_SLOT_WEIGHT || kind == TN_SLOT_PRIVATE;
+    views[u] = u == use ? wrong : fixed ? &rig->d.fixed[slot].view : &rig->i.slot[slot].view;
+  }
+  views[k->n_uses] = &rig->i.scratch[t].view;
+  tni_error_init(&e);
+  const tn_status st = rig->h->device->args(rig->i.plan[t], views, k->n_uses + 1, &args, &e);
+  must_refuse(cf, "args for an engine, with a view without a buffer", st, &e);
+  if (st == TN_OK && args) rig->h->device->args_free(args);
+}
+
 static void wrong_arguments(tni_cf *cf, tni_cf_rig *rig) {
   const tn_device *d = rig->h->device;
   for (uint32_t t = 0; t < rig->d.info->n_tasks; t++) {
@@ -164,8 +183,40 @@ static void wrong_arguments(tni_cf *cf, tni_cf_rig *rig) {
                   d->args_set(rig->i.args[t], u, &v, &e), &e);
       if (d->args_set(rig->i.args[t], u, &rig->i.slot[k->uses[u].slot].view, &e) != TN_OK)
         tni_cf_fail(cf, "args_set, after it had refused another view: %s", e.message);
+      args_refused(cf, rig, t, u, &v);
     }
   }
+}
+
+/* Tasks, slots and uses that there are not. */
+static void wrong_numbers(tni_cf *cf, tni_cf_rig *rig) {
+  const tn_device *d = rig->h->device;
+  const tn_program_info *f = rig->d.info;
+  const uint32_t tasks[] = {f->n_tasks, f->n_tasks + 1, 1u << 31, UINT32_MAX},
+                 uses[] = {f->tasks[0]->n_uses + 1, f->tasks[0]->n_uses + 200, UINT32_MAX},
+                 slots[] = {f->n_slots, f->n_slots + 1, UINT32_MAX};
+  uint64_t *bytes = calloc(f->n_slots + 1, sizeof *bytes);
+  tn_error e;
+  for (size_t i = 0; bytes && i < sizeof tasks / sizeof *tasks; i++) {
+    tn_measure m = {.h = TN_HDR(tn_measure), .slot_bytes = bytes};
+    tn_plan *plan = NULL;
+    tni_error_init(&e);
+    fprintf(stderr, "measure and bind of task %u of %u\n", tasks[i], f->n_tasks);
+    if (d->measure(rig->d.prog.program, tasks[i], &rig->i.dims, &m) == TN_OK)
+      tni_cf_fail(cf, "measure of task %u of %u: it says OK; refuse it with a status", tasks[i], f->n_tasks);
+    must_refuse(cf, "bind of a task that there is not", d->bind(rig->d.prog.program, tasks[i], &rig->i.dims, &plan, &e), &e);
+  }
+  for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
+    tni_error_init(&e);
+    fprintf(stderr, "args_set of use %u of %u and scratch\n", uses[i], f->tasks[0]->n_uses);
+    must_refuse(cf, "args_set of a use that there is not", d->args_set(rig->i.args[0], uses[i], &rig->i.scratch[0].view, &e), &e);
+  }
+  for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
+    tni_error_init(&e);
+    fprintf(stderr, "set of slot %u of %u\n", slots[i], f->n_slots);
+    must_refuse(cf, "set of a slot that there is not", d->set(rig->d.prog.program, slots[i], &rig->i.scratch[0].view, NULL, &e), &e);
+  }
+  free(bytes);
 }
 
 static void wrong_engine(tni_cf *cf, tni_cf_rig *rig) {
@@ -203,6 +254,7 @@ static void ask_refusals(tni_cf *cf, const void *arg) {
   } else {
     wrong_arguments(cf, &rig);
     wrong_engine(cf, &rig);
+    wrong_numbers(cf, &rig);
     if (!tni_cf_rig_run(&rig, 0x5b, TNI_CF_INLINE)) tni_cf_fail(cf, "after what it refused: %s", rig.why);
   }
   tni_cf_rig_finish(&rig);

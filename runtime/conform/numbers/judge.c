@@ -37,6 +37,6 @@ tni_cn_found tni_cn_compare(const float *got, const float *want, const float *bo
 }
 
 void tni_cn_complain(tni_cf *cf, const char *where, const tni_cn_found *f, int64_t n) {
-  tni_cf_fail(cf, "%s: %lld of %lld elements outside the bound, first [%lld]: %.9g instead of %.9g (allowed %.3g)",
+  tni_cf_fail(cf, "results are outside the bound: %s: %lld of %lld elements, first [%lld]: %.9g instead of %.9g (allowed %.3g)",
               where, (long long)f->bad, (long long)n, (long long)f->first, f->got, f->want, f->bound);
 }

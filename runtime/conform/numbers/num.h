@@ -45,11 +45,16 @@ typedef struct tni_cn_found {
 } tni_cn_found;
 /* got against want element by element; bound [n]; both NaN is fine where nan_fine. Infinite bounds are passed over. */
 tni_cn_found tni_cn_compare(const float *got, const float *want, const float *bound, int64_t n);
-/* "12 of 51 elements outside the bound, first [7]: 1.25 instead of 1.5 (allowed 1e-06)" */
+/* "results are outside the bound: WHERE: 12 of 51 elements, first [7]: 1.25 instead of 1.5 (allowed 1e-06)" */
 void tni_cn_complain(tni_cf *cf, const char *where, const tni_cn_found *f, int64_t n);
+
+/* Asks a format for these params whether it keeps what lies on its grid (kept.c). text names it. */
+void tni_cn_ask_kept(tni_cf *cf, const tn_host *host, const char *text, const tn_format *f, const int64_t *params,
+                     uint32_t n);
 
 /* --- the groups of cases; each names its own --- */
 void tni_cn_format_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
+void tni_cn_chain_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cn_product_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cn_op_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cn_cache_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);

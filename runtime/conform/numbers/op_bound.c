@@ -66,17 +66,30 @@ static bool bound_terms(const judge *j, uint32_t o) {
 static bool bound_rotary(const judge *j) {
   const float *x = tni_cn_floats(j->in[0], j->a), *c = tni_cn_floats(j->in[1], j->a),
               *s = tni_cn_floats(j->in[2], j->a);
-  double top = 0, f = 0;
   if (!x || !c || !s) return false;
-  for (int64_t i = 0; i < tni_cn_count(j->in[1]); i++) f = fmax(f, fmax(fabs((double)c[i]), fabs((double)s[i])));
-  for (int64_t i = 0; i < j->n; i++) top = fmax(top, fabs((double)x[i]));
+  const int64_t table = tni_cn_count(j->in[1]);
+  const double top = tni_cn_greatest(x, j->n), f = fmax(tni_cn_greatest(c, table), tni_cn_greatest(s, table));
   for (int64_t i = 0; i < j->n; i++) j->bound[i] = (float)(j->row->c * j->u * 2 * top * f + j->tiny);
   return true;
 }
 
+static int64_t dim_at(const tni_tensor *t, int64_t axis) {
+  if (axis < 0) axis += t->rank;
+  return axis >= 0 && axis < t->rank ? t->dims[axis] : 1;
+}
+
+/* Elements of the dims from `axis` on. */
+static int64_t elems_from(const tni_tensor *t, int64_t axis) {
+  int64_t n = 1;
+  for (int64_t i = axis < 0 ? axis + t->rank : axis; i < t->rank; i++) n *= i < 0 ? 1 : t->dims[i];
+  return n;
+}
+
 /* e^(x - m) is off by what its argument is: |x - m| u; the sum by n u. What underflows may be flushed. */
 static bool bound_softmax(const judge *j, const float *y) {
-  const int64_t n = j->out->rank ? j->out->dims[j->out->rank - 1] : 1;
+  const tn_node *node = &tni_graph_node(j->b->g, j->b->node)->pub;
+  const int64_t n = tni_attr_i(node, "coerce_2d", 0) ? elems_from(j->out, tni_attr_i(node, "axis", 1))
+                                                     : dim_at(j->out, tni_attr_i(node, "axis", -1));
   const double floor_ = j->tiny * 4;
   for (int64_t i = 0; i < j->n; i++) {
     const double back = y[i] > 0 ? fmin(-log((double)y[i]), 104) + 8 : 0;
@@ -87,14 +100,15 @@ static bool bound_softmax(const judge *j, const float *y) {
 
 /* Rows of D: z = (x - mean) / s, s = sqrt(var + eps). dz: the mean's error over s, and what the variance's error, of
  * either way to compute it, does to 1/s. RMSNormalization has no mean to cancel. */
-static bool bound_norm(const judge *j, const float *y) {
+static bool bound_norm(const judge *j, const float *y, uint32_t o) {
   const float *x = tni_cn_floats(j->in[0], j->a), *w = j->in[1] ? tni_cn_floats(j->in[1], j->a) : NULL;
   const tn_node *node = &tni_graph_node(j->b->g, j->b->node)->pub;
-  const int64_t D = (j->out->rank ? j->out->dims[j->out->rank - 1] : 1) / tni_attr_i(node, "num_heads", 1);
+  const int64_t D = elems_from(j->in[0], tni_attr_i(node, "axis", -1)) / tni_attr_i(node, "num_heads", 1);
   const bool layer = node->op == TN_OP_LAYER_NORMALIZATION || node->op == TN_OP_TENON_LAYER_NORMALIZATION;
   const double eps = node_attr(j, "epsilon", 1e-5), k = ((double)D + j->row->c) * j->u;
   if (!x || D < 1) return false;
-  for (int64_t r = 0; r < j->n; r += D) {
+  const int64_t n = tni_cn_count(j->in[0]);
+  for (int64_t r = 0; r < n; r += D) {
     double mean = 0, square = 0, top = 0;
     for (int64_t i = 0; i < D; i++) {
       mean += (double)x[r + i] / (double)D;
@@ -103,7 +117,9 @@ static bool bound_norm(const judge *j, const float *y) {
     }
     if (!layer) mean = 0;
     const double var = fmax(square - mean * mean, 0) + eps, s = sqrt(var), dvar = k * (square + mean * mean) / var;
-    for (int64_t i = 0; i < D; i++) {
+    /* Outputs 1 and 2: the mean, and 1 / s. */
+    if (o && r / D < j->n) j->bound[r / D] = (float)(o == 1 ? k * top + j->tiny : (dvar + j->row->c * j->u) / s);
+    for (int64_t i = 0; !o && i < D; i++) {
       const double z = ((double)x[r + i] - mean) / s, scale = w ? fabs((double)w[i]) : 1;
       const double dz = (layer ? k * (top + fabs(mean)) / s : 0) + fabs(z) * (dvar + j->row->c * j->u);
       j->bound[r + i] = (float)(scale * dz + 8 * j->u * (scale * fabs(z) + fabs((double)y[r + i])) + j->tiny);
@@ -159,7 +175,7 @@ bool tni_cn_op_bound(const tni_cn_row *row, const tni_cn_graph *b, const tni_ten
     case TNI_CN_SOFTMAX:
       return bound_softmax(&j, y);
     case TNI_CN_NORM:
-      return bound_norm(&j, y);
+      return bound_norm(&j, y, o);
     case TNI_CN_ATTEND:
       return bound_attend(&j);
     default:

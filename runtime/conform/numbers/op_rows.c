@@ -9,6 +9,8 @@
   { "elementwise", name, "", "x[S,65]", "", 25, 1, TNI_CN_ULP, r, ulp, abs_ }
 #define EX(name) \
   { "elementwise", name, "", "x[S,65]", "", 25, 1, TNI_CN_EXACT, TNI_CN_ANY, 0, 0 }
+#define A(name, in, at, r, ulp, abs_) \
+  { "elementwise", name, "", in, at, 25, 1, TNI_CN_ULP, r, ulp, abs_ }
 #define B(name, in, r, ulp) \
   { "broadcast", name, "", in, "", 25, 1, TNI_CN_ULP, r, ulp, 0 }
 #define MOVE(name, in, at) \
@@ -44,6 +46,19 @@ const tni_cn_row tni_cn_rows[] = {
     U("Mish", TNI_CN_SMALL, 32, 8),
     U("Softsign", TNI_CN_SMALL, 8, 0),
     {"elementwise", "Gelu", "", "x[S,65]", "approximate=tanh", 25, 1, TNI_CN_ULP, TNI_CN_SMALL, 8, 32},
+    /* Attributes that are not the default, and shapes at the ends: a number, a vector, eight dims. */
+    A("LeakyRelu", "x[S,65]", "alpha=0.3", TNI_CN_ANY, 2, 0),
+    A("Elu", "x[S,65]", "alpha=0.4", TNI_CN_SMALL, 24, 4),
+    A("Elu", "x[2,S,3]", "alpha=3", TNI_CN_SMALL, 24, 12),
+    A("HardSigmoid", "x[S,65]", "alpha=0.35 beta=0.2", TNI_CN_SMALL, 6, 4),
+    A("HardSigmoid", "x[S,65]", "beta=-0.3", TNI_CN_SMALL, 6, 4),
+    A("HardSigmoid", "x[S,65]", "alpha=0.45", TNI_CN_SMALL, 6, 4),
+    A("Swish", "x[S,65]", "alpha=1.702", TNI_CN_SMALL, 32, 4),
+    A("LeakyRelu", "x[]", "", TNI_CN_ANY, 2, 0),
+    A("Elu", "x[S]", "", TNI_CN_SMALL, 24, 4),
+    A("HardSigmoid", "x[2,1,S,2,1,3,1,2]", "", TNI_CN_SMALL, 6, 4),
+    {"elementwise", "Relu", "", "x[]", "", 25, 1, TNI_CN_EXACT, TNI_CN_ANY, 0, 0},
+    {"elementwise", "Neg", "", "x[2,1,S,2,1,3,1,2]", "", 25, 1, TNI_CN_EXACT, TNI_CN_ANY, 0, 0},
     {"elementwise", "Clip", "", "x[S,65] w[] w[]", "", 25, 1, TNI_CN_EXACT, TNI_CN_ANY, 0, 0},
     B("Add", "x[S,65] x[S,65]", TNI_CN_ANY, 2),
     B("Sub", "x[S,65] w[65]", TNI_CN_ANY, 2),
@@ -52,6 +67,12 @@ const tni_cn_row tni_cn_rows[] = {
     B("Add", "x[S,33] w[1]", TNI_CN_ANY, 2),
     B("Mul", "x[3,S,5] x[S,1]", TNI_CN_ANY, 2),
     B("Sub", "w[9] x[S,9]", TNI_CN_ANY, 2),
+    B("Add", "x[S,33] x[]", TNI_CN_ANY, 2),
+    B("Mul", "x[] x[]", TNI_CN_ANY, 2),
+    B("Mul", "x[S,1,9] x[1,6,1]", TNI_CN_ANY, 2),
+    B("Add", "x[7] x[3,S,1]", TNI_CN_ANY, 2),
+    B("Add", "x[2,1,S,2,1,3,1,2] x[S,1,2,3,1,2]", TNI_CN_ANY, 2),
+    B("Sub", "x[S,1] x[1,65]", TNI_CN_ANY, 2),
     B("Pow", "x[S,17] w[1]", TNI_CN_POSITIVE, 64),
     B("Pow", "f[S,17] w[1]", TNI_CN_POSITIVE, 64), /* operands of two types */
     {"broadcast", "Min", "", "x[S,65] x[S,65]", "", 25, 1, TNI_CN_EXACT, TNI_CN_ANY, 0, 0},
@@ -66,12 +87,27 @@ const tni_cn_row tni_cn_rows[] = {
     {"softmax", "Softmax", "", "x[S,65]", "axis=-1", 25, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
     {"softmax", "Softmax", "", "x[2,S,257]", "axis=-1", 25, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
     {"softmax", "Softmax", "", "x[S,1]", "axis=-1", 25, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
+    /* Along other axes; without the attribute; as it was before opset 13, when it made a matrix of its operand. */
+    {"softmax", "Softmax", "", "x[S,33]", "", 25, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
+    {"softmax", "Softmax", "", "x[S,7,5]", "axis=1", 25, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
+    {"softmax", "Softmax", "", "x[6,S,3]", "axis=0", 25, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
+    {"softmax", "Softmax", "", "x[2,S,4,3]", "axis=-2", 25, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
+    {"softmax", "Softmax", "", "x[9]", "", 25, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
+    {"softmax", "Softmax", "", "x[3,5,S]", "", 11, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
+    {"softmax", "Softmax", "", "x[3,4,S]", "axis=2", 11, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
     {"norm", "LayerNormalization", "", "x[S,130] w[130] w[130]", "axis=-1", 25, 1, TNI_CN_NORM, TNI_CN_SMALL, 16, 0},
     {"norm", "LayerNormalization", "", "x[2,S,33] w[33]", "axis=-1 epsilon=1e-3", 25, 1, TNI_CN_NORM, TNI_CN_SMALL, 16,
      0},
     {"norm", "RMSNormalization", "", "x[S,130] w[130]", "axis=-1", 25, 1, TNI_CN_NORM, TNI_CN_SMALL, 16, 0},
     {"norm", "RMSNormalization", "", "f[S,130] w[130]", "axis=-1", 25, 1, TNI_CN_NORM, TNI_CN_SMALL, 16, 0},
     {"norm", "RMSNormalization", "", "x[S,7] w[7]", "axis=-1 epsilon=1e-6", 25, 1, TNI_CN_NORM, TNI_CN_SMALL, 16, 0},
+    {"norm", "LayerNormalization", "", "x[S,33] w[33]", "epsilon=0.25", 25, 1, TNI_CN_NORM, TNI_CN_SMALL, 16, 0},
+    {"norm", "LayerNormalization", "", "x[2,S,33] w[33] w[33]", "axis=2", 25, 1, TNI_CN_NORM, TNI_CN_SMALL, 16, 0},
+    {"norm", "LayerNormalization", "", "x[S,3,11] w[3,11] w[3,11]", "axis=-2", 25, 1, TNI_CN_NORM, TNI_CN_SMALL, 16, 0},
+    {"norm", "LayerNormalization", "", "x[S,33] w[33] w[33]", "", 25, 3, TNI_CN_NORM, TNI_CN_SMALL, 16, 0},
+    {"norm", "RMSNormalization", "", "x[S,33] w[33]", "epsilon=0.25", 25, 1, TNI_CN_NORM, TNI_CN_SMALL, 16, 0},
+    {"norm", "RMSNormalization", "", "x[S,3,11] w[3,11]", "axis=-2", 25, 1, TNI_CN_NORM, TNI_CN_SMALL, 16, 0},
+    {"norm", "RMSNormalization", "", "x[2,S,33] w[33]", "axis=2", 25, 1, TNI_CN_NORM, TNI_CN_SMALL, 16, 0},
     {"norm", "LayerNormalization", "tenon", "x[S,132] w[33] w[33]", "num_heads=4", 1, 1, TNI_CN_NORM, TNI_CN_SMALL, 16,
      0},
     {"norm", "RMSNormalization", "tenon", "x[2,S,96] w[32]", "num_heads=3 epsilon=1e-6", 1, 1, TNI_CN_NORM,
@@ -86,6 +122,11 @@ const tni_cn_row tni_cn_rows[] = {
     MOVE("Transpose", "x[S,6,8]", "perm=1,0,2"),
     MOVE("Transpose", "x[S,33]", "perm=1,0"),
     MOVE("Transpose", "x[2,S,4,8]", "perm=0,2,1,3"),
+    MOVE("Transpose", "x[S,33]", ""),
+    MOVE("Transpose", "x[2,S,3]", ""),
+    MOVE("Transpose", "x[S]", ""),
+    MOVE("Transpose", "x[2,S,2,3,2]", "perm=4,2,0,3,1"),
+    MOVE("Transpose", "x[2,1,S,2,1,3,1,2]", "perm=7,3,5,0,2,4,6,1"),
     MOVE("Concat", "x[S,8] x[S,5]", "axis=1"),
     MOVE("Concat", "x[S,7] x[3,7]", "axis=0"),
     MOVE("Slice", "x[S,20] k[1]=3 k[1]=17 k[1]=1", ""),

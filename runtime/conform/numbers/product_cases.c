@@ -82,6 +82,7 @@ static void ask_long(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_c
   ask_shape(cf, h, q, t, 1, 17, 4099);
   ask_shape(cf, h, q, t, 3, 33, 4099);
   ask_shape(cf, h, q, t, 1, 48, 11008);
+  ask_shape(cf, h, q, t, 1, 3, 66001); /* more than 16 bits count */
 }
 
 /* Every number of rows around the tiles that kernels have, none included: one program, a plan for each. */

@@ -2,6 +2,7 @@
  *
  * Which call is under way, and what is said of it when the process is ended by a signal.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,30 +11,49 @@
 #include <unistd.h>
 
 #include "runtime/conform/observe/observe.h"
-#include "runtime/plugin/plugin.h"
+#include "runtime/conform/observe/thread.h"
 
 static _Atomic(const char *) under_way;
 static int report_fd = -1;
 
-/* The floating-point mode of the thread when its call began, and the first call that left another. */
-static _Thread_local uint64_t mode_before;
-static _Atomic(const char *) mode_changed;
+/* The thread as it was when its call began, and what the first call changed of it that left something else. */
+static _Thread_local tni_cf_thread state_before;
+static pthread_mutex_t changed_lock = PTHREAD_MUTEX_INITIALIZER;
+static char changed[256];
 
 const char *tni_cf_call_now(void) { return atomic_load(&under_way); }
 
+static void note_change(const tni_cf_thread *before, bool quick, const char *of, const char *call) {
+  char what[160];
+  if (!tni_cf_thread_differs(before, quick, what, sizeof what)) return;
+  pthread_mutex_lock(&changed_lock);
+  if (!changed[0])
+    snprintf(changed, sizeof changed, "%s'%s' %s: it comes back unchanged (plugin.h, rule 7)", of, call ? call : "a call",
+             what);
+  pthread_mutex_unlock(&changed_lock);
+}
+
 const char *tni_cf_call_begin(const char *call) {
-  mode_before = tni_fpmode_get();
+  tni_cf_thread_take(&state_before, false);
   return atomic_exchange(&under_way, call);
 }
 
-void tni_cf_call_over(const char *before) {
-  const char *call = atomic_exchange(&under_way, before), *none = NULL;
-  if (tni_fpmode_get() == mode_before) return;
-  tni_fpmode_put(mode_before);
-  (void)atomic_compare_exchange_strong(&mode_changed, &none, call ? call : "a call");
+void tni_cf_call_over(const char *before) { note_change(&state_before, false, "", atomic_exchange(&under_way, before)); }
+
+void tni_cf_body_run(tn_body body, void *arg, int64_t begin, int64_t end, uint32_t worker, bool quick) {
+  tni_cf_thread before;
+  tni_cf_thread_take(&before, quick);
+  body(arg, begin, end, worker);
+  note_change(&before, quick, "a body of parallel_for in ", tni_cf_call_now());
 }
 
-const char *tni_cf_call_changed_mode(void) { return atomic_load(&mode_changed); }
+bool tni_cf_call_changed(char *text, size_t n) {
+  pthread_mutex_lock(&changed_lock);
+  snprintf(text, n, "%s", changed);
+  changed[0] = '\0';
+  pthread_mutex_unlock(&changed_lock);
+  return text[0] != '\0';
+}
 
 /* Only what a handler may do: the pieces are literals. */
 static void finding_put(const char *const *pieces) {
@@ -64,8 +84,17 @@ static void on_signal(int sig, siginfo_t *info, void *context) {
                                       "', which is over: what is passed into a call lives for the call, copy what you "
                                       "keep (plugin.h, rule 4)",
                                       NULL});
+  else if (call)
+    finding_put((const char *const[]){"the process died in '", call, "'", NULL});
+  else if (getpid() != gettid())
+    finding_put((const char *const[]){
+        "a thread of the plugin's own died; no call into the plugin was under way",
+        sig == SIGSEGV || sig == SIGBUS ? ": it touched memory that is not there, such as a byte before or after that of a "
+                                          "use, or memory of an item that is over"
+                                        : "",
+        NULL});
   else
-    finding_put((const char *const[]){"the process died in '", call ? call : "no call into the plugin", "'", NULL});
+    finding_put((const char *const[]){"the process died, and no call into the plugin was under way", NULL});
 }
 
 void tni_cf_observe_signals(int fd) {

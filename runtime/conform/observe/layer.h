@@ -30,6 +30,32 @@ void tni_obs_wrong(layer *l, const char *fmt, ...) __attribute__((format(printf,
 size_t tni_obs_graph_bytes(const tn_graph *g);
 const tn_graph *tni_obs_lend_graph(tni_cf_loan *l, const tn_graph *g);
 
+/* A copy of the growing struct at p, which had `oldest` bytes in ABI 1.0, as tni_cf_observe_structs says. Takes
+ * TNI_OBS_MORE bytes of the loan beside its own. */
+enum { TNI_OBS_MORE = 64 };
+void *tni_obs_lend_struct(tni_cf_loan *l, const void *p, size_t oldest);
+/* p, or where structs are lent as of another version a copy that stays until the process ends. */
+const void *tni_obs_keep_struct(const void *p, size_t oldest);
+/* Whether structs are lent as ABI 1.0 had them. */
+bool tni_obs_is_old(void);
+/* What the header of a plugin's struct says. */
+void tni_obs_header(layer *l, const void *p, const char *what, size_t oldest, size_t now);
+/* What stands in a reserved field. */
+void tni_obs_reserved(layer *l, const char *what, uint32_t now);
+void tni_obs_program(layer *l, const tn_program_info *f);
+
+/* A tn_error of the kit's own for a call, and what came of it: copied to err. */
+typedef struct tni_obs_lent_error {
+  tn_error error;
+  uint8_t after[64];
+  tn_hdr lent;
+} tni_obs_lent_error;
+tn_error *tni_obs_error(tni_obs_lent_error *e, const tn_error *err);
+void tni_obs_error_over(layer *l, const char *call, tn_status st, tni_obs_lent_error *e, tn_error *err);
+
+/* A call that fails hands out nothing. */
+void tni_obs_nothing(layer *l, const char *call, tn_status st, void *out);
+
 /* A task that reads what another writes, and does not wait for it, is wrong. */
 void tni_obs_order(layer *l, const tn_program_info *f);
 

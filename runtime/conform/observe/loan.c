@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, KEPT = 1024, PIECES = 16 * 64 };
+enum { PAGE = 4096, KEPT = 1024, PIECES = 16 * 160 };
 
 /* The last loans that are over: their pages stay, closed. */
 static struct {

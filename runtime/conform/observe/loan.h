@@ -15,7 +15,7 @@ typedef struct tni_cf_loan {
   const char *call;
 } tni_cf_loan;
 
-/* Room for `bytes`, and 64 for each of up to 16 pieces. call: a literal. False without memory: nothing is lent then. */
+/* Room for `bytes`, and 160 for each of up to 16 pieces. call: a literal. False without memory: nothing is lent then. */
 bool tni_cf_loan_begin(tni_cf_loan *l, const char *call, size_t bytes);
 /* A copy of n bytes at p, aligned to 16; NULL where p is NULL, or where the room is used up. */
 void *tni_cf_loan_copy(tni_cf_loan *l, const void *p, size_t n);

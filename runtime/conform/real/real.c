@@ -92,9 +92,8 @@ static void run_observed(tni_cf *cf, tn_runtime *rt, uint32_t refuse, void (*fn)
   fn(cf, rt, arg);
   if (!layer) return;
   if (tni_cf_observed(layer)) tni_cf_fail(cf, "%s", tni_cf_observed(layer));
-  if (tni_cf_call_changed_mode())
-    tni_cf_fail(cf, "'%s' leaves its thread in another floating-point mode: it comes back unchanged (plugin.h, rule 7)",
-                tni_cf_call_changed_mode());
+  char changed[256];
+  if (tni_cf_call_changed(changed, sizeof changed)) tni_cf_fail(cf, "%s", changed);
   dev->device = below;
   tni_cf_observe_end(layer);
 }

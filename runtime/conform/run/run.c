@@ -15,7 +15,7 @@
 #include "runtime/conform/run/child.h"
 #include "runtime/conform/run/judge.h"
 
-enum { MAX_ARGS = 512, LIST_LIMIT_MS = 60000, QUICK_MS = 20000, THOROUGH_MS = 100000 };
+enum { MAX_ARGS = 512, LIST_LIMIT_MS = 60000, QUICK_MS = 20000, THOROUGH_MS = 100000, MANY_HUNG = 4, STOOD_S = 2 };
 
 typedef struct arguments {
   const char *v[MAX_ARGS];
@@ -155,7 +155,9 @@ typedef struct case_runner {
   tni_cf_report *r;
   run_slot *slots;
   uint32_t next, done;
-  double deadline; /* 0: none */
+  uint32_t hung, since; /* cases that took too long; those that have ended since the first of them */
+  double deadline;      /* 0: none */
+  int failed;           /* errno of a process that could not be started: no plugin's fault, and the end of the run */
   char dir[64], listing[96], seed[32];
 } case_runner;
 
@@ -178,13 +180,22 @@ static void case_finished(case_runner *w, uint32_t at) {
   if (w->o->progress) w->o->progress(w->o->user, one, w->done, w->r->n);
 }
 
+/* Of the cases since the first that took too long, half took too long: with others it would go on so for hours. */
+static bool hangs_on(const case_runner *w) { return w->hung >= MANY_HUNG && 2 * w->hung >= w->since; }
+
+static void count_hung(case_runner *w, bool late) {
+  w->hung += late;
+  w->since += w->hung > 0;
+}
+
 /* What is not asked any more, and why. */
 static const char *no_more(const case_runner *w) {
+  if (hangs_on(w)) return "case after case took longer than its limit: mend the first, or name cases with --case";
   if (w->o->fail_fast && w->r->failed) return "another case has failed (--fail-fast)";
   return w->deadline > 0 && tni_cf_clock() > w->deadline ? "the time of --minutes was up" : NULL;
 }
 
-/* The next case that is still to be run, in a free slot. */
+/* The next case that is still to be run, in a free slot; w->failed where none can be started. */
 static void fill_slot(case_runner *w, run_slot *s) {
   while (w->next < w->r->n && !s->child.pid) {
     const uint32_t at = w->next++;
@@ -207,21 +218,30 @@ static void fill_slot(case_runner *w, run_slot *s) {
     argument_add(&a, w->seed);
     s->at = at;
     const int e = tni_cf_child_start(&s->child, a.v, one->timeout_ms / 1e3 * w->o->patience);
-    if (!e) return;
-    tni_cf_add_finding(one, strerror(e));
-    case_finished(w, at);
+    if (e) w->failed = e;
+    return;
   }
+}
+
+/* Time in which this process stood still too (a laptop asleep, a stopped job) says nothing of a plugin. */
+static void pass_over_stops(case_runner *w, uint32_t jobs, double *last) {
+  const double now = tni_cf_clock(), stood = now - *last;
+  for (uint32_t i = 0; stood > STOOD_S && i < jobs; i++) w->slots[i].child.deadline += stood;
+  *last = now;
 }
 
 static void run_all(case_runner *w) {
   const uint32_t jobs = w->o->jobs ? w->o->jobs : 1;
-  while (w->done < w->r->n && !w->r->interrupted) {
+  double last = tni_cf_clock();
+  while (w->done < w->r->n && !w->r->interrupted && !w->failed) {
     bool ended = false;
+    pass_over_stops(w, jobs, &last);
     for (uint32_t i = 0; i < jobs; i++) {
       run_slot *s = &w->slots[i];
       fill_slot(w, s);
       if (!s->child.pid || !tni_cf_child_poll(&s->child)) continue;
       tni_cf_result_judge(&w->r->results[s->at], &s->child);
+      count_hung(w, s->child.late);
       tni_cf_child_finish(&s->child);
       case_finished(w, s->at);
       ended = true;
@@ -247,11 +267,12 @@ int tni_cf_run(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uint32_t n
   int rc = list_cases(&own, r, why, n_why);
   if (rc == 0 && !o->list) {
     snprintf(w.seed, sizeof w.seed, "%llu", (unsigned long long)o->seed);
-    const int failed = write_listing(&w);
-    if (!failed)
-      run_all(&w);
+    const int unwritten = write_listing(&w);
+    if (unwritten)
+      rc = -1, snprintf(why, n_why, "%s: %s", w.dir, strerror(unwritten));
     else
-      rc = -1, snprintf(why, n_why, "%s: %s", w.dir, strerror(failed));
+      run_all(&w);
+    if (w.failed) rc = -1, snprintf(why, n_why, "%s: %s", o->worker, strerror(w.failed));
   }
   (void)nftw(w.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
   free(w.slots);

@@ -2,12 +2,18 @@
  *
  * GBNF, the grammars of llama.cpp: `name ::= "text" [a-z] other ( ... ) * + ? {n,m} | ...`, comments from # on. The
  * text is a "root". A part that is repeated is read again for each time.
+ *
+ * Beyond it: %json {...} is a value of that JSON Schema, %token("...") a special token (vocab.h) or its text,
+ * %without("...", ...) a text in which none of these is, %unlike("...", ...) one that does not begin with any of them.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/json.h"
 #include "runtime/llm/grammar/chars.h"
 #include "runtime/llm/grammar/compile.h"
+#include "runtime/llm/grammar/vocab.h"
+#include "runtime/llm/grammar/words.h"
 #include "runtime/llm/text/text.h"
 
 enum { GBNF_DEPTH = 64, GBNF_RULES = 1 << 16 };
@@ -32,6 +38,11 @@ static bool refuse(gbnf *g, tn_status st, const char *why) {
       column = 0;
     }
   if (g->st == TN_OK) g->st = tni_fail(g->err, st, "grammar", "grammar: line %zu, column %zu: %s", line, column, why);
+  return false;
+}
+
+static bool refuse_memory(gbnf *g) {
+  if (g->st == TN_OK) g->st = tni_fail_memory(g->err, "grammar");
   return false;
 }
 
@@ -83,8 +94,7 @@ static bool rule_named(gbnf *g, size_t end, bool define, uint32_t *rule) {
   }
   if (define) v |= 1;
   if (!tni_map_put(g->names, name, n, v)) {
-    g->st = tni_fail_memory(g->err, "grammar");
-    return false;
+    return refuse_memory(g);
   }
   *rule = (uint32_t)(v >> 1);
   g->i = end;
@@ -160,11 +170,96 @@ static bool take_set(gbnf *g, uint32_t from, uint32_t to) {
   return ok;
 }
 
+/* --- what GBNF has not -------------------------------------------------------------------------------------------- */
+
+/* The bytes of a schema at g->i; 0: it is none. */
+static size_t schema_length(const gbnf *g) {
+  json_error_t e = {.position = 0};
+  json_t *j = tni_json_loadb(g->s + g->i, g->n - g->i, JSON_DISABLE_EOF_CHECK, &e);
+  json_decref(j);
+  return j ? (size_t)e.position : 0;
+}
+
+static bool take_schema(gbnf *g, uint32_t from, uint32_t to) {
+  uint32_t rule = 0;
+  skip_blanks(g, true);
+  const size_t n = schema_length(g);
+  if (!n) return refuse(g, TN_E_INVALID, "%json wants a schema, an object");
+  if (!g->dry) {
+    const tn_status st = tni_compile_schema(g->a, g->s + g->i, n, &rule, g->err);
+    if (st != TN_OK) g->st = st;
+    if (st != TN_OK) return false;
+    tni_auto_call(g->a, from, rule, to);
+  }
+  g->i += n;
+  return true;
+}
+
+/* A literal's characters, at whose first quote g->i is. */
+static bool take_word(gbnf *g, tni_str *out) {
+  uint32_t cp = 0;
+  g->i++;
+  while (!is_at(g, '"')) {
+    char b[4];
+    if (!take_char(g, &cp)) return false;
+    tni_str_add(out, b, tni_utf8_put(cp, b));
+  }
+  g->i++;
+  return true;
+}
+
+/* ("...", ...) */
+static bool take_words(gbnf *g, tni_str *words, size_t most, size_t *n) {
+  size_t bytes = 0;
+  skip_blanks(g, true);
+  if (!is_at(g, '(')) return refuse(g, TN_E_INVALID, "'(' is missing");
+  do {
+    g->i++;
+    skip_blanks(g, true);
+    if (!is_at(g, '"')) return refuse(g, TN_E_INVALID, "a literal is missing");
+    if (*n == most) return refuse(g, TN_E_LIMIT, "too many literals");
+    if (!take_word(g, &words[(*n)++])) return false;
+    bytes += words[*n - 1].n;
+    if (words[*n - 1].failed) return refuse_memory(g);
+    if (!words[*n - 1].n) return refuse(g, TN_E_INVALID, "a literal is empty");
+    if (bytes > TNI_WORDS_BYTES) return refuse(g, TN_E_LIMIT, "the literals are too long");
+    skip_blanks(g, true);
+  } while (is_at(g, ','));
+  if (!is_at(g, ')')) return refuse(g, TN_E_INVALID, "')' is missing");
+  g->i++;
+  return true;
+}
+
+static void emit_token(gbnf *g, const tni_str *word, uint32_t from, uint32_t to) {
+  const uint32_t mark = tni_auto_state(g->a);
+  tni_auto_bytes(g->a, from, TNI_VOCAB_MARK, TNI_VOCAB_MARK, mark);
+  tni_auto_text(g->a, mark, word->v, word->n, to);
+  tni_auto_text(g->a, from, word->v, word->n, to);
+}
+
+static bool take_extra(gbnf *g, uint32_t from, uint32_t to) {
+  static const char *const names[] = {"json", "token", "without", "unlike"};
+  tni_str words[TNI_WORDS_MOST] = {0};
+  size_t n = 0, kind = 0;
+  g->i++;
+  const size_t end = name_end(g), len = end - g->i;
+  while (kind < 4 && (strlen(names[kind]) != len || memcmp(g->s + g->i, names[kind], len) != 0)) kind++;
+  if (kind == 4) return refuse(g, TN_E_INVALID, "'%' is followed by json, token, without or unlike");
+  g->i = end;
+  if (kind == 0) return take_schema(g, from, to);
+  bool ok = take_words(g, words, kind == 1 ? 1 : TNI_WORDS_MOST, &n);
+  if (ok && !g->dry && kind == 1) emit_token(g, words, from, to);
+  if (ok && !g->dry && kind > 1) ok = tni_words_emit(g->a, from, words, n, kind == 3, to) || refuse_memory(g);
+  for (size_t i = 0; i < n; i++) tni_str_finish(&words[i]);
+  return ok;
+}
+
 static bool take_choice(gbnf *g, uint32_t from, uint32_t to);
 
 static bool take_part(gbnf *g, uint32_t from, uint32_t to) {
   if (is_at(g, '"')) return take_text(g, from, to);
   if (is_at(g, '[')) return take_set(g, from, to);
+  if (is_at(g, '%')) return take_extra(g, from, to);
   if (is_at(g, '.')) {
     tni_chars all = {0};
     tni_chars_add(&all, 0, TNI_CHAR_LAST);
@@ -308,6 +403,12 @@ static bool check_names(gbnf *g) {
       if (!tni_map_get(g->names, g->s + g->i, e - g->i, &v) || !(v & 1))
         return refuse(g, TN_E_INVALID, "this rule is nowhere defined");
       g->i = e;
+    } else if (c == '%') { /* a schema holds no names either */
+      const bool schema = g->n - g->i > 5 && memcmp(g->s + g->i, "%json", 5) == 0;
+      g->i++;
+      g->i = name_end(g);
+      if (schema) skip_blanks(g, true);
+      if (schema) g->i += schema_length(g);
     } else if (c == '#') {
       skip_blanks(g, true);
     } else {

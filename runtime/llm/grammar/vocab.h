@@ -11,6 +11,10 @@
 #include "runtime/base/base.h"
 #include "runtime/llm/text/text.h"
 
+/* A special token is this byte, which no text has, and then its text: no part of a text that a grammar spells, but
+ * where the grammar names it (%token) or takes whatever comes (%without). */
+#define TNI_VOCAB_MARK 0xff
+
 typedef struct tni_vocab_node {
   uint32_t next;
   int32_t id; /* of a token that ends here, others with the same bytes by `also`; -1: none */

@@ -13,12 +13,13 @@ void tni_str_finish(tni_str *s) {
 
 void tni_str_clear(tni_str *s) {
   s->n = s->zero = 0;
-  s->failed = false;
+  s->failed = s->over = false;
 }
 
 /* Room for extra more bytes; false (and failed) when there is none. */
 static bool str_reserve(tni_str *s, size_t extra) {
-  if (s->failed || extra > TNI_STR_MAX || s->n > TNI_STR_MAX - extra) return !(s->failed = true);
+  if (s->failed) return false;
+  if (extra > TNI_STR_MAX || s->n > TNI_STR_MAX - extra) return !(s->failed = s->over = true);
   size_t need = s->n + extra;
   if (need <= s->cap) return true;
   size_t cap = s->cap ? s->cap : 64;

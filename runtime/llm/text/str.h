@@ -24,6 +24,7 @@ typedef struct tni_str {
   char *v; /* malloc'd, not terminated */
   size_t n, cap, zero;
   bool failed; /* an append did not fit: sticky, checked once per transformation */
+  bool over;   /* because it would pass TNI_STR_MAX, not for want of memory */
 } tni_str;
 
 typedef struct tni_view {
@@ -32,9 +33,9 @@ typedef struct tni_view {
 } tni_view;
 
 void tni_str_finish(tni_str *s);
-/* n = zero = 0, failed = false; memory is kept. */
+/* n = zero = 0, failed = over = false; memory is kept. */
 void tni_str_clear(tni_str *s);
-/* Appends; sets failed when out of memory or over TNI_STR_MAX. v may be NULL when n is 0. */
+/* Appends; sets failed when out of memory, and over too where it passes TNI_STR_MAX. v may be NULL when n is 0. */
 void tni_str_add(tni_str *s, const char *v, size_t n);
 void tni_str_add_cp(tni_str *s, uint32_t cp);
 /* Drops the first n bytes. */

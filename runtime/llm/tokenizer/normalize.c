@@ -210,7 +210,7 @@ static tn_status unicode_form(tni_work *w, utf8proc_option_t options, tn_error *
     const size_t first = tni_utf8_len(out->v[0]);
     out->zero = zero < first || zero > out->n ? first : zero;
   }
-  if (out->failed) return tni_fail_memory(err, "normalizer");
+  if (out->failed && !out->over) return tni_fail_memory(err, "normalizer");
   swap_texts(w);
   return TN_OK;
 }
@@ -320,6 +320,7 @@ tn_status tni_normalize(const tni_tokenizer *t, tni_work *w, tn_error *err) {
   for (size_t i = 0; i < t->n_norms; i++) {
     tn_status st = run_normalizer(&t->norms[i], w, most, err);
     if (st != TN_OK) return st;
+    if (w->norm.failed && !w->norm.over) return tni_fail_memory(err, "normalizer");
     if (w->norm.failed || w->norm.n > most)
       return tni_fail(err, TN_E_LIMIT, "normalizer", "text of %zu bytes grows over %zu", n, most);
   }

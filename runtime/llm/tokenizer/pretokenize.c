@@ -359,8 +359,8 @@ tn_status tni_pre_tokenize(const tni_tokenizer *t, tni_work *w, tn_error *err) {
     tni_tok_pieces q = w->pieces;
     w->pieces = w->next;
     w->next = q;
-    if (w->text.failed) return tni_fail(err, TN_E_LIMIT, "pre_tokenizer", "text grows over %zu bytes", TNI_STR_MAX);
-    if (w->pieces.failed || w->next.failed) return tni_fail_memory(err, "pre_tokenizer");
+    if (w->text.over) return tni_fail(err, TN_E_LIMIT, "pre_tokenizer", "text grows over %zu bytes", TNI_STR_MAX);
+    if (w->text.failed || w->pieces.failed || w->next.failed) return tni_fail_memory(err, "pre_tokenizer");
   }
   return TN_OK;
 }

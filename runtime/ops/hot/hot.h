@@ -7,6 +7,7 @@
 #define TENON_OPS_HOT_HOT_H
 
 #include "runtime/ops/hot/half_bits.h"
+#include "runtime/ops/hot/kept.h"
 #include "runtime/ops/hot/loops.h"
 
 #endif

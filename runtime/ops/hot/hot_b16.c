@@ -138,8 +138,6 @@ void TNI_HOT_OWN(to_b16)(void *dst, const void *src, int64_t n) {
   for (; i < n; i++) to[i] = tni_f32_to_brain(x[i]);
 }
 
-#endif
-
 void TNI_HOT_OWN(words8_b16)(float *p, int64_t n) {
   for (int64_t j = 0; j < n; j += 2) {
     uint16_t half[16];
@@ -149,6 +147,8 @@ void TNI_HOT_OWN(words8_b16)(float *p, int64_t n) {
     memcpy(p + j / 2 * 8, words, sizeof words);
   }
 }
+
+#endif
 
 void TNI_HOT_OWN(zip_b16)(void *restrict dst, const void *low, const void *high, int64_t n) {
   const u16u *l = low, *h = high;

@@ -18,8 +18,10 @@ static inline uint32x4_t two_rows(const u32u *first, const u32u *second) {
 static inline uint32x4_t last_of_rows(const u32u *first, const u32u *second) {
   return (uint32x4_t){*first, 0, *second, 0};
 }
+/* By asm: gcc moves sums from register to register. */
 static inline float32x4_t add_products(float32x4_t c, uint32x4_t a, uint32x4_t b) {
-  return vbfmmlaq_f32(c, vreinterpretq_bf16_u32(a), vreinterpretq_bf16_u32(b));
+  __asm__("bfmmla %0.4s, %1.8h, %2.8h" : "+w"(c) : "w"(a), "w"(b));
+  return c;
 }
 /* Four elements of the first row, and of the second, of two blocks of two by two. */
 static inline float32x4_t upper_row(float32x4_t x, float32x4_t y) {
@@ -170,38 +172,36 @@ void TNI_HOT_OWN(dots8_b16)(int64_t n, int64_t kc, const void *at, const void *b
     for (int r = 0; r < pairs; r++) acc[r][(at) + 1] = add_products(acc[r][(at) + 1], row[r], v1); \
   }
 static inline uint16x8_t load_halves(const u16u *p) { return vreinterpretq_u16_u8(vld1q_u8((const uint8_t *)p)); }
+#define FOUR_KEYS(b1, b2, b3)                                                                                     \
+  {                                                                                                               \
+    const u16u *one = b1, *two = b2, *three = b3;                                                                 \
+    uint32x4_t row[FOURS];                                                                                        \
+    for (int r = 0; r < pairs; r++) row[r] = load_words(p + 4 * r);                                               \
+    _Pragma("GCC unroll 2") for (int e = 0; e < eights; e++) {                                                    \
+      const uint16x8_t x0 = load_halves(b + 8 * e), x1 = load_halves(one + 8 * e), x2 = load_halves(two + 8 * e); \
+      const uint16x8_t x3 = load_halves(three + 8 * e);                                                           \
+      TIMES_KEYS(vzip1q_u16(x0, x1), vzip1q_u16(x2, x3), 4 * e)                                                   \
+      TIMES_KEYS(vzip2q_u16(x0, x1), vzip2q_u16(x2, x3), 4 * e + 2)                                               \
+    }                                                                                                             \
+  }
 
 /* 2 * pairs rows, 8 * eights columns: sixteen accumulators. */
 static inline __attribute__((always_inline)) void values_of(const int pairs, const int eights, int64_t n, const u32u *p,
                                                             const u16u *b, int64_t ldb, const float *decay, float *c,
                                                             int64_t ldc, const char *next) {
   static const u16u none[TNI_NR] = {0};
-  static const u32u no_words[8] = {0};
   float32x4_t acc[FOURS][PAIRS];
 #pragma GCC unroll 4
   for (int r = 0; r < pairs; r++)
 #pragma GCC unroll 8
     for (int i = 0; i < FOURS * eights; i++) acc[r][i] = vdupq_n_f32(0);
-  for (int64_t k = 0; k < n; k += 4, p += 16) {
-    const u16u *b0 = b + k * ldb, *b1 = k + 1 < n ? b0 + ldb : none, *b2 = k + 2 < n ? b0 + 2 * ldb : none;
-    const u16u *b3 = k + 3 < n ? b0 + 3 * ldb : none;
-    const u32u *after = k + 2 < n ? p + 8 : no_words;
-    uint32x4_t row[FOURS];
-    for (int r = 0; r < pairs; r += 2) {
-      const uint32x4_t now = load_words(p + 2 * r), then = load_words(after + 2 * r);
-      row[r] = vzip1q_u32(now, then);
-      row[r + 1] = vzip2q_u32(now, then);
-    }
+  int64_t k = 0;
+  for (; k + 4 <= n; k += 4, p += 16, b += 4 * ldb) {
     fetch(next, k / 2);
     fetch(next, k / 2 + 1);
-#pragma GCC unroll 2
-    for (int e = 0; e < eights; e++) {
-      const uint16x8_t x0 = load_halves(b0 + 8 * e), x1 = load_halves(b1 + 8 * e), x2 = load_halves(b2 + 8 * e);
-      const uint16x8_t x3 = load_halves(b3 + 8 * e);
-      TIMES_KEYS(vzip1q_u16(x0, x1), vzip1q_u16(x2, x3), 4 * e)
-      TIMES_KEYS(vzip2q_u16(x0, x1), vzip2q_u16(x2, x3), 4 * e + 2)
-    }
+    FOUR_KEYS(b + ldb, b + 2 * ldb, b + 3 * ldb)
   }
+  if (k < n) FOUR_KEYS(k + 1 < n ? b + ldb : none, k + 2 < n ? b + 2 * ldb : none, none)
 #pragma GCC unroll 4
   for (int r = 0; r < pairs; r++)
 #pragma GCC unroll 4
@@ -211,6 +211,7 @@ static inline __attribute__((always_inline)) void values_of(const int pairs, con
       vst1q_f32(under, vaddq_f32(vmulq_n_f32(vld1q_f32(under), decay[2 * r + 1]), lower_row(acc[r][i], acc[r][i + 1])));
     }
 }
+#undef FOUR_KEYS
 #undef TIMES_KEYS
 
 void TNI_HOT_OWN(values8_b16)(int rows, int64_t n, const float *pv, const void *bv, int64_t ldb, const float *decay,
@@ -226,6 +227,27 @@ void TNI_HOT_OWN(values8_b16)(int rows, int64_t n, const float *pv, const void *
 }
 
 /* --- into bfloat16 --- */
+
+/* Words of two keys by row; keys lie one after the other. */
+static inline void words_of_keys(const f32u *p, uint32x4_t *low, uint32x4_t *high) {
+  uint16x8_t half[2];
+  TNI_HOT_OWN(to_b16)(half, p, 16);
+  *low = vreinterpretq_u32_u16(vzip1q_u16(half[0], half[1]));
+  *high = vreinterpretq_u32_u16(vzip2q_u16(half[0], half[1]));
+}
+
+/* Two words of a row side by side, as BFMMLA takes them: the second ones are 0 where their number is odd. */
+void TNI_HOT_OWN(words8_b16)(float *p, int64_t n) {
+  for (int64_t j = 0; j < n; j += 4) {
+    uint32x4_t now[2], then[2] = {vdupq_n_u32(0), vdupq_n_u32(0)};
+    words_of_keys(p + j * 8, &now[0], &now[1]);
+    if (j + 2 < n) words_of_keys(p + j * 8 + 16, &then[0], &then[1]);
+    for (int h = 0; h < 2; h++) {
+      const uint32x4_t words[2] = {vzip1q_u32(now[h], then[h]), vzip2q_u32(now[h], then[h])};
+      memcpy(p + j * 4 + 8 * h, words, sizeof words);
+    }
+  }
+}
 
 void TNI_HOT_OWN(to_b16)(void *dst, const void *src, int64_t n) {
   const f32u *x = src;

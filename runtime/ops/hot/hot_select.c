@@ -8,6 +8,7 @@
 #include <sys/auxv.h>
 #endif
 
+#include "runtime/ops/hot/kept.h"
 #include "runtime/ops/hot/loops.h"
 
 #ifdef TNI_HOT_BASE
@@ -18,6 +19,25 @@ extern const tni_hot tni_hot_neon, tni_hot_bf16;
 static bool has_bfmmla(void) {
   enum { BF16 = 1 << 14 }; /* HWCAP2_BF16; older headers lack the name */
   return getauxval(AT_HWCAP2) & BF16;
+}
+extern const tni_kept tni_kept_i8mm, tni_kept_dotprod, tni_kept_fp16fml, tni_kept_fp16;
+enum { FP16 = 1 << 10, DOTPROD = 1 << 20, FP16FML = 1 << 23, I8MM = 1 << 13 }; /* HWCAP, and HWCAP2_I8MM */
+/* Of one kind the best first. */
+static const struct {
+  const tni_kept *kept;
+  unsigned long words, words2;
+} kept_list[] = {{&tni_kept_i8mm, DOTPROD, I8MM},
+                 {&tni_kept_dotprod, DOTPROD, 0},
+                 {&tni_kept_fp16fml, FP16 | FP16FML, 0},
+                 {&tni_kept_fp16, FP16, 0}};
+
+const tni_kept *tni_hot_kept_variant(uint32_t index) {
+  const unsigned long words = getauxval(AT_HWCAP), words2 = getauxval(AT_HWCAP2);
+  for (size_t i = 0; i < sizeof kept_list / sizeof *kept_list; i++)
+    if ((words & kept_list[i].words) == kept_list[i].words && (words2 & kept_list[i].words2) == kept_list[i].words2 &&
+        index-- == 0)
+      return kept_list[i].kept;
+  return NULL;
 }
 #endif
 #ifdef TNI_HOT_AVX2
@@ -49,6 +69,19 @@ static bool has_avx512(void) {
 extern const tni_hot tni_hot_avx512bf16;
 static bool has_bf16(void) { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 #endif
+
+#ifndef TNI_HOT_ARM
+const tni_kept *tni_hot_kept_variant(uint32_t index) {
+  (void)index;
+  return NULL;
+}
+#endif
+
+const tni_kept *tni_hot_kept(int kind) {
+  const tni_kept *kept;
+  for (uint32_t i = 0; (kept = tni_hot_kept_variant(i)) && kept->kind != kind;) i++;
+  return kept;
+}
 
 const tni_hot *tni_hot_variant(uint32_t index) {
 #ifdef TNI_HOT_BASE

@@ -76,12 +76,13 @@ typedef struct tni_hot {
    * as above, of rows without gaps. */
   void (*dots8_b16)(int64_t n, int64_t kc, const void *at, const void *b, int64_t ldb, float *c, const void *next);
   /* c[rows or up to 3 more, 16] (row stride ldc) = c * decay[rows] + the sums by gemm_b16 over words of two rows of
-   * b[n, 16] (row stride ldb, in elements), with p[(n + 1) / 2, 8], words too; next: n * 32 bytes. */
+   * b[n, 16] (row stride ldb, in elements), with p as words8_b16 leaves it; next: n * 32 bytes. */
   void (*values8_b16)(int rows, int64_t n, const float *p, const void *b, int64_t ldb, const float *decay, float *c,
                       int64_t ldc, const void *next);
   /* dst[n] = the bfloat16 nearest to floats src[n], half to even; dst may be src. */
   void (*to_b16)(void *dst, const void *src, int64_t n);
-  /* p[n, 8] becomes words of rows 2i and 2i + 1, in its place; n is even. */
+  /* p[n, 8] becomes words of rows 2i and 2i + 1, in its place; n is even. Word i of row r is at tni_words8_at(hot, r,
+   * i), with odd_b16 one more of 0 after an odd number of them. */
   void (*words8_b16)(float *p, int64_t n);
   /* Words of two rows: low[n] and high[n]. */
   void (*zip_b16)(void *dst, const void *low, const void *high, int64_t n);

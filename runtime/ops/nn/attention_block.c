@@ -14,22 +14,24 @@ static const char *row_at(const attention *a, const operand *past, const operand
   return (const char *)x->data + (t->b * x->batch + t->kv * x->head + row * x->row) * (int64_t)tni_elem_size(x->dtype);
 }
 
-/* Rows [key, key + n) of K or V, as floats or as the bfloat16 that they are; *ld their distance in elements. They are
- * gathered where they are neither, lie on both sides of the past's or a ring's end, or are no whole words. */
+/* Rows [key, key + n) of K or V, as floats or as what they are kept as and multiplied; *ld their distance in elements.
+ * They are gathered where they are neither, lie on both sides of the past's or a ring's end, or are no whole words. */
 static const void *block_rows(const attention *a, const operand *past, const operand *now, const tile *t, int64_t key,
                               int64_t n, int64_t size, float *rows, int64_t *ld) {
   const int64_t before = past->data ? a->past : 0, words = (size + 1) / 2;
   const operand *x = key < before ? past : now;
   const bool apart = x == past ? key + n > before : x->ring && row_of(x, key - before) + n > x->ring;
-  const bool as_kept = a->b16 ? size % 2 == 0 && x->row % 2 == 0 : x->dtype == TN_DT_F32;
+  const bool as_kept = a->kept ? true : a->b16 ? size % 2 == 0 && x->row % 2 == 0 : x->dtype == TN_DT_F32;
   if (!apart && as_kept) {
     *ld = x->row;
     return row_at(a, past, now, t, key);
   }
-  *ld = a->b16 ? 2 * words : size;
+  *ld = a->b16 ? 2 * words : kept_pitch(a, size);
   for (int64_t i = 0; i < n; i++) {
     const char *from = row_at(a, past, now, t, key + i);
-    if (a->b16) {
+    if (a->kept) {
+      memcpy((char *)rows + i * *ld * kept_bytes(a), from, (size_t)(*ld * kept_bytes(a)));
+    } else if (a->b16) {
       if (words) rows[i * words + words - 1] = 0;
       memcpy(rows + i * words, from, (size_t)size * sizeof(uint16_t));
     } else {
@@ -51,10 +53,25 @@ static float *by_key(const space *w) { return w->s + FEW * KEYS; }
 /* Scores of few rows. k: block_rows(). */
 static void few_dots(const attention *a, const tile *t, const space *w, const void *k, int64_t ld, int64_t n,
                      const void *next) {
-  if (a->b16)
+  if (a->kept)
+    a->kept->dots8((int)t->rows, n, a->size, w->q, k, ld * kept_bytes(a), by_key(w), next);
+  else if (a->b16)
     a->hot->dots8_b16(n, even_elements(a), w->q, k, ld / 2, by_key(w), next);
   else
     a->hot->dots8((int)t->rows, n, a->size, w->q, k, ld, by_key(w), next);
+}
+
+/* Eight rows at a time, as few rows have them. */
+static void kept_scores(const attention *a, const tile *t, const space *w, const void *k, int64_t ld, int64_t n) {
+  float *s = w->k, rows[FEW * TNI_NR];
+  for (int64_t r = 0; r < t->rows; r += FEW) {
+    const int64_t many = t->rows - r < FEW ? t->rows - r : FEW;
+    a->kept->dots8((int)many, n, a->size, w->q + r * a->size, k, ld * kept_bytes(a), s, NULL);
+    for (int64_t p = 0; p < n; p += TNI_NR) {
+      a->hot->pack_t(rows, s + p * FEW, FEW, n - p < TNI_NR ? n - p : TNI_NR, FEW);
+      for (int64_t i = 0; i < many; i++) memcpy(w->s + (r + i) * KEYS + p, rows + i * TNI_NR, TNI_NR * sizeof *rows);
+    }
+  }
 }
 
 static void few_scores(const attention *a, const tile *t, const space *w, const void *k, int64_t ld, int64_t n) {
@@ -70,8 +87,8 @@ static void block_scores(const attention *a, const tile *t, const space *w, int6
   const int64_t step = even_step(a, t->rows), even = even_elements(a);
   int64_t ld;
   const f32u *k = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
-  if (few_rows(t)) {
-    few_scores(a, t, w, k, ld, n);
+  if (a->kept || few_rows(t)) {
+    (a->kept ? kept_scores : few_scores)(a, t, w, k, ld, n);
     return;
   }
   const int64_t size = a->b16 ? even : a->size, panel = size * TNI_NR; /* a row's floats, or words */
@@ -187,7 +204,29 @@ static void pack_values(const attention *a, const void *rows, int64_t ld, int64_
     a->hot->zip_b16(to, v, v < last ? v + ld * (int64_t)sizeof *none : (const char *)none, cols);
 }
 
+/* Eight rows at a time, as few rows have them; what was there is scaled already. */
+static void add_kept_values(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+  float *p = w->k, decay[FEW], step[FEW];
+  int64_t ld;
+  const char *v = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
+  const int64_t pitch = ld * kept_bytes(a);
+  for (int64_t i = 0; i < FEW; i++) decay[i] = 1;
+  for (int64_t r = 0; r < t->rows; r += FEW) {
+    const int64_t many = t->rows - r < FEW ? t->rows - r : FEW;
+    for (int64_t j = 0; j < n; j++)
+      for (int64_t i = 0; i < FEW; i++) p[j * FEW + i] = i < many ? w->s[(r + i) * KEYS + j] : 0;
+    a->kept->probs8(p, n, v, pitch, a->v_size, step);
+    for (int64_t c = 0; c < a->v_size; c += TNI_NR)
+      a->kept->values8((int)many, n, p, step, v + c * kept_bytes(a), pitch, decay, t->to.o + r * a->v_cols + c,
+                       a->v_cols, NULL);
+  }
+}
+
 static void add_values(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
+  if (a->kept) {
+    add_kept_values(a, t, w, key, n);
+    return;
+  }
   const int64_t step = even_step(a, t->rows), steps = a->b16 ? (n + 1) / 2 : n;
   int64_t ld;
   const f32u *v = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
@@ -221,14 +260,15 @@ static bool sees_all(const attention *a, const tile *t, int64_t key, int64_t n) 
 /* What memory is asked for meanwhile: the block that follows, where there is one and it lies in one piece. */
 static const char *following_rows(const attention *a, const tile *t, int64_t key, const void *rows,
                                   const void *gathered, int64_t ld, int64_t size) {
-  return rows == gathered || ld != size || key + KEYS >= t->last ? NULL
-                                                                 : (const char *)rows + KEYS * ld * kept_bytes(a);
+  return rows == gathered || ld != kept_pitch(a, size) || key + KEYS >= t->last
+             ? NULL
+             : (const char *)rows + KEYS * ld * kept_bytes(a);
 }
 
 /* false: nothing is done. */
 static bool few_block(const attention *a, const tile *t, const space *w, int64_t key, int64_t n) {
   const int64_t whole = (n + TNI_NR - 1) / TNI_NR * TNI_NR, bytes = kept_bytes(a);
-  float *s = by_key(w), *max = t->to.m, *sum = t->to.l, decay[FEW];
+  float *s = by_key(w), *max = t->to.m, *sum = t->to.l, decay[FEW], step[FEW];
   int64_t ld;
   if (!sees_all(a, t, key, n)) return false;
   const char *rows = block_rows(a, &a->past_k, &a->k, t, key, n, a->size, w->rows, &ld);
@@ -237,10 +277,16 @@ static bool few_block(const attention *a, const tile *t, const space *w, int64_t
   if (!a->hot->softmax8(whole, s, max, sum, decay)) return false;
   rows = block_rows(a, &a->past_v, &a->v, t, key, n, a->v_size, w->rows, &ld);
   const char *next = following_rows(a, t, key, rows, w->rows, ld, a->v_size);
+  if (a->kept) a->kept->probs8(s, n, rows, ld * bytes, a->v_size, step);
   if (a->b16) a->hot->words8_b16(s, n + n % 2); /* zeros after the last */
-  for (int64_t c = 0; c < a->v_size; c += TNI_NR)
-    (a->b16 ? a->hot->values8_b16 : a->hot->values8)((int)t->rows, n, s, rows + c * bytes, ld, decay, t->to.o + c,
-                                                     a->v_cols, next ? next + c * n * bytes : NULL);
+  for (int64_t c = 0; c < a->v_size; c += TNI_NR) {
+    const char *then = next ? next + c * n * bytes : NULL;
+    if (a->kept)
+      a->kept->values8((int)t->rows, n, s, step, rows + c * bytes, ld * bytes, decay, t->to.o + c, a->v_cols, then);
+    else
+      (a->b16 ? a->hot->values8_b16 : a->hot->values8)((int)t->rows, n, s, rows + c * bytes, ld, decay, t->to.o + c,
+                                                       a->v_cols, then);
+  }
   return true;
 }
 

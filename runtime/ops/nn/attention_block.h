@@ -34,6 +34,7 @@ typedef struct attention {
   int64_t tiles, left, right; /* windows: -1 is none */
   bool causal;
   bool b16; /* K and V are bfloat16, and are multiplied as such: words of two elements instead of floats */
+  const tni_kept *kept; /* K and V are int8 or halves, and are multiplied as such; else NULL */
   float scale, cap;
   uint32_t dtype;
   const tni_hot *hot;
@@ -64,7 +65,14 @@ typedef struct tile {
 static inline bool few_rows(const tile *t) { return t->rows <= FEW; }
 /* The elements of a query with even d, which stand before the others; its words, where these are multiplied. */
 static inline int64_t even_elements(const attention *a) { return (a->size + 1) / 2; }
-static inline int64_t kept_bytes(const attention *a) { return a->b16 ? sizeof(uint16_t) : sizeof(float); }
+static inline int64_t kept_bytes(const attention *a) {
+  if (a->kept) return a->kept->kind == TNI_KEPT_I8 ? 1 : 2;
+  return a->b16 ? sizeof(uint16_t) : sizeof(float);
+}
+/* Elements from one row to the next of a cache without gaps. */
+static inline int64_t kept_pitch(const attention *a, int64_t size) {
+  return a->kept ? tni_kv_pitch(a->k.dtype, size) : size;
+}
 static inline float of_head(const attention *a, const tni_tensor *t, int64_t h) {
   float f;
   tni_load_f32(a->dtype, t->data, h, 1, &f);

@@ -16,7 +16,10 @@
  * Where K and V are both bfloat16 they are multiplied as such: q * scale, rounded to f32, and p (not its sum) are
  * rounded to bfloat16, and the sums over d and over a block's keys take two at a time, the second before the first
  * (hot.h). A processor with an instruction for it reads half the bytes and multiplies twice as many in a cycle.
- * aarch64's rounds these sums its own way (tni_hot.odd_b16): there alone the instruction set changes bits.
+ * aarch64's rounds these sums its own way (tni_hot.odd_b16).
+ *
+ * Where K and V are both int8, or both float16, and the processor multiplies these (kept.h: aarch64), queries and
+ * probabilities are rounded as well and the sums are kept.h's. There, and by BFMMLA, the instruction set changes bits.
  *
  * A sink is what was summed up before the first part: m = sink, l = 1. A slope is added as f32(slope * f32(j - i)).
  *
@@ -67,11 +70,27 @@ static int64_t query_at(const attention *a, const operand *x, const tile *t, int
   return t->b * x->batch + (t->kv * a->group + row % a->group) * x->head + row / a->group * x->row;
 }
 
+/* Eight at a time, as a->kept wants them. */
+static void load_kept_queries(const attention *a, const tile *t, const space *w) {
+  float *x = w->rows;
+  for (int64_t r = 0; r < t->rows; r++) {
+    float *at = w->q + r / FEW * FEW * a->size;
+    if (r % FEW == 0) memset(at, 0, (size_t)(FEW * a->size) * sizeof *at);
+    tni_load_f32(a->dtype, a->q.data, query_at(a, &a->q, t, r), a->size, x);
+    for (int64_t i = 0; i < a->size; i++) x[i] = x[i] * a->scale;
+    a->kept->query(at, r % FEW, x, a->size);
+  }
+}
+
 /* Scaled, and as those who multiply want them: see tni_dots8_at, or even elements before odd ones. */
 static void load_queries(const attention *a, const tile *t, const space *w) {
   const bool few = few_rows(t);
   const int64_t even = even_elements(a);
   float *x = w->rows;
+  if (a->kept) {
+    load_kept_queries(a, t, w);
+    return;
+  }
   if (few) memset(w->q, 0, (size_t)(2 * FEW * even) * sizeof *w->q);
   for (int64_t r = 0; r < t->rows; r++) {
     tni_load_f32(a->dtype, a->q.data, query_at(a, &a->q, t, r), a->size, x);
@@ -88,7 +107,7 @@ static void load_queries(const attention *a, const tile *t, const space *w) {
 }
 
 static void clear_sums(const attention *a, const tile *t, const sums *to) {
-  const int64_t rows = few_rows(t) ? FEW : t->rows;
+  const int64_t rows = few_rows(t) || a->kept ? (t->rows + FEW - 1) / FEW * FEW : t->rows;
   for (int64_t r = 0; r < rows; r++) {
     to->m[r] = -INFINITY;
     to->l[r] = 0;
@@ -162,9 +181,11 @@ static tile tile_of(const attention *a, int64_t u) {
 static inline __attribute__((always_inline)) void ask(const attention *a, const operand *now, const tile *t,
                                                       int64_t key, int64_t size) {
   const int64_t bytes = kept_bytes(a);
-  if (tni_elem_size(now->dtype) != bytes || a->past_k.data || !few_rows(t) || now->row != size || now->ring) return;
-  const char *p = (const char *)now->data + (t->b * now->batch + t->kv * now->head + key * size) * bytes;
-  for (int64_t i = 0; i < KEYS * size * bytes / 64; i++) __builtin_prefetch(p + i * 64, 0, 2);
+  if (tni_elem_size(now->dtype) != bytes || a->past_k.data || !few_rows(t) || now->row != kept_pitch(a, size) ||
+      now->ring)
+    return;
+  const char *p = (const char *)now->data + (t->b * now->batch + t->kv * now->head + key * now->row) * bytes;
+  for (int64_t i = 0; i < KEYS * now->row * bytes / 64; i++) __builtin_prefetch(p + i * 64, 0, 2);
 }
 
 /* Whole tiles, one after the other. */
@@ -369,6 +390,12 @@ static bool rows_are_heads(const attention *a, const tni_kargs *k) {
   return true;
 }
 
+static const tni_kept *kept_of(const attention *a, uint32_t k, uint32_t v) {
+  if (k != v || (k != TN_DT_I8 && k != TN_DT_F16) || a->size % TNI_KEPT_UNIT || a->v_size % TNI_KEPT_UNIT) return NULL;
+  if (a->size == 0 || a->size > TNI_KEPT_MOST) return NULL;
+  return tni_hot_kept(k == TN_DT_I8 ? TNI_KEPT_I8 : TNI_KEPT_F16);
+}
+
 static tn_status prepare_attention(attention *a, const tni_kargs *k) {
   const tni_tensor *const *x = k->in;
   a->dtype = x[0]->dtype;
@@ -399,6 +426,7 @@ static tn_status prepare_attention(attention *a, const tni_kargs *k) {
   a->v_cols = round16(a->v_size);
   a->q = input_of(k, 0, a->heads);
   a->b16 = x[1]->dtype == TN_DT_BF16 && x[2]->dtype == TN_DT_BF16;
+  a->kept = kept_of(a, x[1]->dtype, x[2]->dtype);
   a->k = input_of(k, 1, a->kv_heads);
   a->v = input_of(k, 2, a->kv_heads);
   a->y = output_of(k->out[0], a->heads);

@@ -102,7 +102,9 @@ static tn_status make_folder(const case_writer *w, const char *sub) {
   char *path = tni_file_in(w->folder, sub);
   const int rc = path ? tni_make_folder(path) : ENOMEM;
   free(path);
-  return rc ? tni_fail(w->ev->err, TN_E_IO, w->folder, "cannot make '%s/%s': %s", w->folder, sub, strerror(rc)) : TN_OK;
+  return rc ? tni_fail(w->ev->err, tni_errno_status(rc, TN_E_IO), w->folder, "cannot make '%s/%s': %s", w->folder, sub,
+                       strerror(rc))
+            : TN_OK;
 }
 
 static tn_status write_tensors(case_writer *w) {

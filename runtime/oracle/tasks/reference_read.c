@@ -165,7 +165,11 @@ tn_status tni_ref_operand(tni_evaluation *ev, tn_id v, tni_tensor *out) {
     *out = (tni_tensor){.dtype = q->dtype, .rank = q->rank, .data = q->ptr, .bytes = q->bytes};
     memcpy(out->dims, q->dims, sizeof out->dims);
   } else {
-    return tni_fail(ev->err, TN_E_INTERNAL, val->pub.name, "the reference cannot see '%s'", val->pub.name);
+    return tni_fail(
+        ev->err, TN_E_INTERNAL, val->pub.name,
+        "the reference cannot see '%s': the task that lists its reader in `nodes` has no slot of it in `uses` "
+        "(plugin.h, tn_task.nodes)",
+        val->pub.name);
   }
   return TN_OK;
 }

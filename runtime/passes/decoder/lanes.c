@@ -160,6 +160,7 @@ static tn_id pick_quantized(pass *p, tn_id v, const tni_lanes *l) {
   int64_t count;
   if (!q) return TN_NONE;
   *q = *t.quantized;
+  memset(q->from, 0, sizeof q->from); /* picked in memory */
   q->N = l->n;
   q->codes = pick_rows(p, q->codes, q->row_bytes, l);
   q->scales = pick_rows(p, q->scales, q->blocks * scale, l);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
+#include "runtime/pack/pack.h"
 #include "runtime/plugin/helper/serve.h"
 #include "runtime/plugin/process/process.h"
 
@@ -196,7 +197,9 @@ tn_status tni_srv_pack_begin(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) 
   if (st == TN_OK) st = k->f->size(k->f, x->N, x->K, p->v, p->n, &size);
   k->N = x ? x->N : 0;
   k->unit = size.row_unit ? size.row_unit : 1;
-  if (st == TN_OK) st = k->f->begin(tni_services_host(s->l->ctx), k->f, x, p->v, p->n, &k->p, err);
+  tni_pack_kept *kept = TNI_NEW(a, tni_pack_kept);
+  if (st == TN_OK) st = kept ? tni_pack_keep(kept, k->f, p->v, p->n, x, NULL) : TN_E_NO_MEMORY;
+  if (st == TN_OK) st = k->f->begin(tni_services_host(s->l->ctx), k->f, &kept->weight, p->v, p->n, &k->p, err);
   if (st == TN_OK && (!k->p || !tni_srv_add(s, TNI_SRV_PACKS, k, &id))) st = TN_E_INTERNAL;
   tni_w_u32(w, id);
   if (st != TN_OK) tni_arena_destroy(a);

@@ -149,7 +149,8 @@ static void *engine(void *arg) {
 /* --- the door ----------------------------------------------------------------------------------------------------- */
 
 tn_status slots_create(tn_lm *lm, slots_turn *turn, const slots_opts *opts, slots **out, tn_error *err) {
-  const tn_batch_opts o = {.h = TN_API_HDR(tn_batch_opts), .slots = opts->n, .chunk = CHUNK, .prefix_bytes = opts->prefix_bytes};
+  const tn_batch_opts o = {.h = TN_API_HDR(tn_batch_opts), .slots = opts->n, .chunk = CHUNK, .prefix_bytes = opts->prefix_bytes,
+                           .flags = opts->exact ? TN_BATCH_EXACT : 0};
   slots *s = calloc(1, sizeof *s);
   if (!s) return tni_fail_memory(err, "slots");
   *s = (slots){.turn = turn,

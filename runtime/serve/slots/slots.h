@@ -46,6 +46,7 @@ typedef struct slots_opts {
   uint32_t n;            /* texts at a time */
   uint32_t waiting;      /* jobs that wait for a slot at most */
   uint64_t prefix_bytes; /* as of tn_batch_opts */
+  bool exact;            /* TN_BATCH_EXACT */
   tn_lm *draft;          /* as of tn_batch_draft, or NULL; outlives them too */
   uint32_t draft_tokens;
 } slots_opts;

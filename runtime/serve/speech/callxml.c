@@ -5,39 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is left of the text. */
-typedef struct rest {
-  const char *v;
-  size_t n;
-} rest;
-
-static void skip(rest *r, size_t n) {
-  r->v += n;
-  r->n -= n;
-}
-
-static void skip_blanks(rest *r) {
-  while (r->n && strchr(" \t\r\n", *r->v)) skip(r, 1);
-}
-
-static bool take(rest *r, const char *word) {
-  const size_t n = strlen(word);
-  if (r->n < n || memcmp(r->v, word, n) != 0) return false;
-  skip(r, n);
-  return true;
-}
-
-/* Up to word, which goes too; false: it does not come. */
-static bool take_until(rest *r, const char *word, rest *out) {
-  const char *at = r->n ? memmem(r->v, r->n, word, strlen(word)) : NULL;
-  if (!at) return false;
-  *out = (rest){r->v, (size_t)(at - r->v)};
-  skip(r, out->n + strlen(word));
-  return true;
-}
+#include "runtime/serve/speech/rest.h"
 
 /* What the text is as JSON; NULL: it is none. */
-static json_t *any_json(rest v) {
+static json_t *any_json(srv_rest v) {
   char *list = malloc(v.n + 2); /* the parser takes lists and objects */
   if (!list) return NULL;
   list[0] = '[';
@@ -50,7 +21,7 @@ static json_t *any_json(rest v) {
 }
 
 /* {"type": ...} of a tool's parameter; NULL: there is none. */
-static const json_t *parameter(const json_t *tools, const rest *name, const rest *key) {
+static const json_t *parameter(const json_t *tools, const srv_rest *name, const srv_rest *key) {
   const json_t *tool;
   size_t i;
   json_array_foreach(tools, i, tool) {
@@ -72,9 +43,9 @@ static bool is_string(const json_t *type) {
   return json_array_size(type) > 0;
 }
 
-static json_t *value(const json_t *tools, const rest *name, const rest *key, rest v) {
+static json_t *value(const json_t *tools, const srv_rest *name, const srv_rest *key, srv_rest v) {
   const json_t *p = parameter(tools, name, key), *type = json_object_get(p, "type");
-  if (v.n && *v.v == '\n') skip(&v, 1); /* tags stand in lines of their own */
+  if (v.n && *v.v == '\n') srv_rest_skip(&v, 1); /* tags stand in lines of their own */
   if (v.n && v.v[v.n - 1] == '\n') v.n--;
   json_t *text = json_stringn(v.v, v.n), *one = NULL;
   bool named = false; /* text that an enum names is that text */
@@ -89,14 +60,14 @@ static json_t *value(const json_t *tools, const rest *name, const rest *key, res
 }
 
 /* One call after its <function=. */
-static json_t *read_call(const json_t *tools, rest *r) {
-  rest name, key, v;
+static json_t *read_call(const json_t *tools, srv_rest *r) {
+  srv_rest name, key, v;
   json_t *arguments = json_object();
-  bool good = arguments && take_until(r, ">", &name) && name.n;
+  bool good = arguments && srv_rest_until(r, ">", &name) && name.n;
   while (good) {
-    skip_blanks(r);
-    if (!r->n || take(r, "</function>")) break;
-    good = take(r, "<parameter=") && take_until(r, ">", &key) && take_until(r, "</parameter>", &v);
+    srv_rest_blanks(r);
+    if (!r->n || srv_rest_take(r, "</function>")) break;
+    good = srv_rest_take(r, "<parameter=") && srv_rest_until(r, ">", &key) && srv_rest_until(r, "</parameter>", &v);
     json_t *one = good ? value(tools, &name, &key, v) : NULL;
     good = one && json_object_setn_new(arguments, key.v, key.n, one) == 0;
   }
@@ -106,17 +77,17 @@ static json_t *read_call(const json_t *tools, rest *r) {
 }
 
 json_t *srv_callxml_read(const json_t *tools, const char *text, size_t n) {
-  rest r = {text, n};
+  srv_rest r = {text, n};
   json_t *all = json_array();
   bool good = all != NULL;
-  skip_blanks(&r);
-  (void)take(&r, SRV_CALLXML_OPEN);
+  srv_rest_blanks(&r);
+  (void)srv_rest_take(&r, SRV_CALLXML_OPEN);
   while (good) {
     json_t *one = read_call(tools, &r);
     good = one && json_array_append_new(all, one) == 0;
-    skip_blanks(&r);
+    srv_rest_blanks(&r);
     if (!good || !r.n) break;
-    good = take(&r, SRV_CALLXML_OPEN);
+    good = srv_rest_take(&r, SRV_CALLXML_OPEN);
   }
   if (good) return all;
   json_decref(all);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a model says, taken apart as it comes: thoughts between <think> tags or in a channel of their own, calls of tools,
+ * What a model says, taken apart as it comes: thoughts between tags or in a channel of their own, calls of tools,
  * and the rest.
  *
- * Calls are known in the shapes of docs/serve.md#tools. A text that begins like one and is none is content.
+ * Calls are known in the shapes of docs/serve.md#tools. A text that begins like one and is none, names no tool, or has
+ * arguments that the tool's schema does not allow, is content.
  */
 #ifndef TENON_SERVE_SPEECH_H
 #define TENON_SERVE_SPEECH_H
@@ -12,6 +13,7 @@
 #include <stddef.h>
 
 #include "runtime/base/json.h"
+#include "runtime/serve/speech/shape.h" /* this is the room's door */
 
 typedef struct srv_buffer {
   char *v; /* terminated where n > 0 */
@@ -25,11 +27,12 @@ typedef struct srv_speech {
   const json_t *tools; /* NULL: nobody calls one; lives on */
   bool one;            /* one call at most */
   bool thinks, began;
-  bool skips;          /* blanks that come next are not said */
-  int tag;             /* the open tag of a call, or -1 */
+  unsigned thought; /* how thoughts are marked: a row of speech.c's table */
+  bool skips;       /* blanks that come next are not said */
+  int tag;          /* the open tag of a call, or -1 */
   srv_place place;
-  srv_buffer name;     /* of the tool that a message of a channel calls */
-  srv_buffer held;       /* not decided yet */
+  srv_buffer name; /* of the tool that a message of a channel calls */
+  srv_buffer held; /* not decided yet */
   /* Whoever reads them sets n to 0, or lets them grow. */
   srv_buffer content, thoughts;
   json_t *calls; /* as OpenAI's API has them, all so far */

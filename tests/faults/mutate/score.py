@@ -77,7 +77,7 @@ class Kit:
         return result
 
     def _command(self, so, more):
-        return [self.tenon, "conform", so, "--worker", self.worker, *more, *self.args]
+        return [self.tenon, "conform", so, "--worker", self.worker, "--fail-fast", *more, *self.args]
 
     def _others(self, so, more):
         """The families of cases that are not asked first."""

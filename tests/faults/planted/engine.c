@@ -2,6 +2,7 @@
  *
  * Wrongs of engines: how items are answered, and what a lost device says. For tests only, as planted.c.
  */
+#include "tests/faults/planted/edges.h"
 #include "tests/faults/planted/engine.h"
 
 #include <pthread.h>
@@ -10,7 +11,7 @@
 
 #define IS(plant) (PLANT == PLANT_##plant)
 
-enum { MAX_ITEMS = 16, MAX_THREADS = 1024 };
+enum { MAX_ITEMS = 64, MAX_THREADS = 1024 };
 
 static tn_host host;
 static void (*their_done)(tn_ticket *t, tn_status st, const tn_times *times, const tn_error *err);
@@ -19,7 +20,7 @@ static tn_status (*their_submit)(tn_device *d, uint32_t engine, const tn_item *c
 static tn_caps caps;
 static tn_engine engines[4];
 static const tn_engine *engine_list[4];
-static bool lost, answered_already;
+static bool lost, answered_already, cancelled;
 
 /* --- threads: joined before memory goes -------------------------------------------------------------------------- */
 
@@ -68,12 +69,18 @@ void engine_join(void) {
 
 /* --- answers ------------------------------------------------------------------------------------------------------ */
 
+static bool told, several; /* the host knows of the loss; the submission is one of several items */
+
 static void my_done(tn_ticket *t, tn_status st, const tn_times *times, const tn_error *err) {
   lost = lost || st == TN_E_DEVICE_LOST;
   if (IS(LOST_STATUS) && st == TN_E_DEVICE_LOST) st = TN_E_INTERNAL;
+  if (IS(LOST_SILENT) && st == TN_E_DEVICE_LOST && several) {
+    if (told) return;
+    told = true;
+  }
   if (answered_already) return;
   their_done(t, st, times, err);
-  if (IS(DONE_TWICE)) their_done(t, st, times, err);
+  if (IS(DONE_TWICE) || (IS(CANCEL_TWICE) && cancelled)) their_done(t, st, times, err);
   if (IS(DONE_LATE) && n_threads < 64) {
     job *j = new_job(15000);
     j->again = t;
@@ -97,6 +104,7 @@ static tn_status my_submit(tn_device *d, uint32_t engine, const tn_item *const *
   tn_item copy[MAX_ITEMS];
   const tn_item *list[MAX_ITEMS];
   if (n > MAX_ITEMS) return TN_E_LIMIT;
+  several = n > 1;
   for (uint32_t i = 0; i < n; i++) {
     copy[i] = *items[i];
     list[i] = &copy[i];
@@ -104,6 +112,13 @@ static tn_status my_submit(tn_device *d, uint32_t engine, const tn_item *const *
   }
   if (IS(OK_THREADED) || IS(KEEPS_ITEM) || IS(BLOCKING_LATE)) return on_a_thread(d, engine, items, n, 1500);
   if (IS(LOST_INVALID) && lost) return TN_E_INVALID;
+  for (uint32_t i = 0; IS(OK_ARGS_APART) && i < n; i++)
+    for (uint32_t k = 0; k < i; k++)
+      if (items[k]->args == items[i]->args) return TN_E_INVALID;
+  if (IS(CANCEL_STICKY) && cancelled) {
+    for (uint32_t i = 0; i < n; i++) their_done(items[i]->ticket, TN_E_CANCELLED, NULL, NULL);
+    return TN_OK;
+  }
   if ((IS(LOST_OK) && lost) || IS(DONE_EARLY)) {
     for (uint32_t i = 0; i < n; i++) their_done(items[i]->ticket, TN_OK, NULL, NULL);
     answered_already = IS(DONE_EARLY);
@@ -112,12 +127,18 @@ static tn_status my_submit(tn_device *d, uint32_t engine, const tn_item *const *
   return their_submit(d, engine, list, n, run, err);
 }
 
+static void my_cancel(tn_device *d, uint32_t engine, tn_ticket *ticket) {
+  (void)d, (void)engine, (void)ticket;
+  cancelled = true;
+}
+
 /* --- what planted.c hangs in -------------------------------------------------------------------------------------- */
 
 const tn_host *engine_host(const tn_host *h) {
   memcpy(&host, h, h->h.size < sizeof host ? h->h.size : sizeof host);
   their_done = h->done;
   host.done = my_done;
+  edges_host(&host);
   return &host;
 }
 
@@ -140,6 +161,7 @@ void engine_plant(tn_device *d) {
   their_submit = d->submit;
   d->submit = my_submit;
   if (!IS(LOST_FOREVER)) lost = false;
-  answered_already = false;
+  answered_already = cancelled = told = false;
+  if (IS(CANCEL_TWICE) || IS(CANCEL_STICKY)) d->cancel = my_cancel;
   if (IS(OK_THREADED) || IS(KEEPS_ITEM)) unblock(d);
 }

@@ -32,6 +32,10 @@ static bool is_wrong(const tn_subgraph *s, const tn_node *n) {
   }
   if (IS(ATTENTION_MASK) && (n->op == TN_OP_ATTENTION || n->op == TN_OP_TENON_ATTENTION))
     return has(n, 3) && s->graph->values[n->in[3]]->dtype == TN_DT_BOOL;
+  if (IS(SOFTMAX_AXIS) && n->op == TN_OP_SOFTMAX)
+    return a[TN_AT_SOFTMAX_AXIS]->u.i != -1 && a[TN_AT_SOFTMAX_AXIS]->u.i + 1 != s->graph->values[n->in[0]]->rank;
+  if (IS(NORM_EPSILON) && n->op == TN_OP_RMS_NORMALIZATION) return a[TN_AT_RMS_NORMALIZATION_EPSILON]->u.f > 1e-3;
+  if (IS(ELU_ALPHA) && n->op == TN_OP_ELU) return a[TN_AT_ELU_ALPHA]->u.f != 1;
   if (IS(GATHER_END)) return n->op == TN_OP_GATHER;
   if (IS(OTHER_POS)) return n->op == TN_OP_TENSOR_SCATTER;
   return IS(HANDED_IN) && n->op == TN_OP_MATMUL && is_handed_in(s, n->in[0]);

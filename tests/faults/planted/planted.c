@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/faults/planted/edges.h"
 #include "tests/faults/planted/engine.h"
 #include "tests/faults/planted/nodes.h"
 
@@ -181,6 +182,7 @@ static tn_status my_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, 
   *k = (known_args){.plan = plan, .program = p->program, .task = p->task, .n = n};
   for (uint32_t u = 0; u < n; u++) {
     k->view[u] = *uses[u];
+    k->view[u].offset = edges_offset(uses[u]);
     if (uses[u]->dims) memcpy(k->dims[u], uses[u]->dims, uses[u]->rank * sizeof(int64_t));
     if (uses[u]->strides) memcpy(k->strides[u], uses[u]->strides, uses[u]->rank * sizeof(int64_t));
     k->view[u].dims = k->dims[u];
@@ -211,6 +213,7 @@ static tn_status my_args_set(tn_args *a, uint32_t use, const tn_view *view, tn_e
   if (!k || use >= k->n) return saved.args_set(a, use, view, err);
   tn_view *v = &k->view[use];
   *v = *view;
+  v->offset = edges_offset(view);
   if (view->dims) memcpy(k->dims[use], view->dims, view->rank * sizeof(int64_t));
   if (view->strides) memcpy(k->strides[use], view->strides, view->rank * sizeof(int64_t));
   v->dims = k->dims[use];
@@ -314,6 +317,7 @@ static void after(known_args *k, const matrix *x, const matrix *y, float last, u
   const tn_view *s = &k->view[k->n - 1];
   const int64_t K = x->N;
   if (!y->p || !y->M || !y->N) return;
+  edges_rows(y->p, y->M, y->N);
   if (IS(TAIL) && y->N % 16 && y->N > 1) y->p[y->N - 1] = last;
   if (IS(PAST_K) && x->p)
     for (int64_t m = 0; m < y->M && K % 2; m++) y->p[m * y->N] += x->p[m * K + K];
@@ -324,6 +328,7 @@ static void after(known_args *k, const matrix *x, const matrix *y, float last, u
   if (IS(M_TAIL) && y->M % 4 == 3) scale(y, (y->M - 1) * y->N, 0);
   if (IS(K_ODD) && K % 32) y->p[0] *= 1.01f;
   if (IS(K_LONG) && K > 4096) scale(y, 0, 0.99f);
+  if (IS(K_16) && K > UINT16_MAX) scale(y, 0, 0);
   if (IS(SCRATCH_OVER)) memset((uint8_t *)s->ptr + s->bytes, 1, 4);
   if (IS(OUTPUT_OVER)) y->p[y->M * y->N] = 1;
   if (IS(UNINITIALISED) && leftover == 0) nudge(y);
@@ -381,6 +386,7 @@ static tn_status my_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *
 
 static tn_status my_measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *out) {
   tn_status st = saved.measure(p, task, dims, out);
+  if (st == TN_OK) edges_measure(saved.info(p), task, dims, out);
   if (IS(MEASURE_SMALL) && out->scratch_bytes > 64) out->scratch_bytes -= 64;
   return st;
 }
@@ -409,7 +415,8 @@ static tn_status my_set(tn_program *p, tn_id slot, const tn_view *view, const tn
 
 static tn_status my_lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err) {
   void *block = IS(LEAKS) ? services->alloc(services->ctx, 64, 16, TN_TAG_PLUGIN) : NULL;
-  tn_status st = saved.lower(d, s, out, err);
+  tn_status st = edges_lower(s);
+  if (st == TN_OK) st = saved.lower(d, s, out, err);
   if (block && st == TN_OK) services->free(services->ctx, block);
   if (st == TN_OK) nodes_note(s, *out, saved.info(*out));
   if (IS(KEEPS_NAME)) kept_name = s->graph->nodes[s->nodes[0]]->name;
@@ -533,6 +540,7 @@ static void writable(const void *p, size_t n) {
 
 static void plant_in_format(tn_format *f) {
   writable(f, sizeof *f);
+  edges_format(f, old_of(f));
   if (IS(LAST_SCALE) || IS(PACK_ORDER)) f->begin = my_begin;
   if (IS(UNPACK)) f->unpack = my_unpack;
   if (IS(WASTES_BYTES)) f->size = my_size;
@@ -555,6 +563,7 @@ static tn_status my_open(tn_plugin *p, uint32_t index, tn_device **out, tn_error
   tn_status st = real->open(real, index, out, err);
   if (st != TN_OK) return st;
   device = *out;
+  edges_plant(device);
   saved = *device;
   device->claim = my_claim;
   device->lower = my_lower;
@@ -595,6 +604,7 @@ static tn_status entry(const tn_host *h, tn_negotiate *neg, tn_plugin **out) {
   }
   memcpy(&theirs, &at, sizeof at);
   services = h;
+  if (edges_refuses(neg)) return TN_E_INCOMPATIBLE;
   tn_status st = theirs(engine_host(h), neg, &real);
   if (st != TN_OK) return st;
   own = *real;

@@ -28,10 +28,16 @@ static bool tiles_granted(void) {
 #endif
 }
 
+/* Of leaf 1's eax: 25 is Zen 3 and 4, 26 Zen 5. */
+static uint32_t family_of(uint32_t eax) { return (eax >> 8 & 15) + (eax >> 20 & 255); }
+
 uint32_t tni_cm_cpu_features(void) {
   uint32_t a, b, c, d, f = 0;
-  if (__get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx) f |= TNI_CPU_PREFETCH;
+  if (!__get_cpuid(0, &a, &b, &c, &d)) return 0;
+  const bool intel = b == signature_INTEL_ebx, amd = b == signature_AMD_ebx;
+  if (intel) f |= TNI_CPU_PREFETCH;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_AVX)) return 0;
+  const bool zen5 = amd && family_of(a) >= 26;
   uint64_t os = saved_by_os();
   if ((os & 6) != 6) return 0;
   if (c & bit_FMA) f |= TNI_CPU_FMA;
@@ -41,6 +47,7 @@ uint32_t tni_cm_cpu_features(void) {
   if (b & bit_AVX2) f |= TNI_CPU_AVX2;
   const uint32_t b512 = 1u << 16 | 1u << 30 | 1u << 31, c512 = 1u << 1 | 1u << 11; /* F BW VL; VBMI VNNI */
   if ((os & 0xe0) == 0xe0 && (b & b512) == b512 && (c & c512) == c512) f |= TNI_CPU_AVX512VNNI;
+  if (zen5 || (amd && (f & TNI_CPU_AVX2) && !(b & 1u << 16))) f |= TNI_CPU_PREFETCH;
   const uint32_t tiles = 1u << 24 | 1u << 25; /* AMX-TILE, AMX-INT8 */
   if ((os & 0x60000) == 0x60000 && (d & tiles) == tiles && tiles_granted()) f |= TNI_CPU_AMX;
   if (max_sub >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4)) f |= TNI_CPU_AVXVNNI;

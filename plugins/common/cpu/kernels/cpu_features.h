@@ -19,8 +19,10 @@ enum {
   TNI_CPU_DOTPROD = 64,
   TNI_CPU_I8MM = 128,
   TNI_CPU_SVE2 = 256,
-  TNI_CPU_AMX = 512,      /* AMX tiles of int8; the process was granted their state */
-  TNI_CPU_PREFETCH = 1024 /* what streams through memory is faster with software prefetch (Intel's; AMD's are slower) */
+  TNI_CPU_AMX = 512, /* AMX tiles of int8; the process was granted their state */
+  /* What streams through memory is faster with software prefetch: Intel's, and AMD's without AVX-512 (measured on Zen
+   * 3) and from Zen 5 on. Zen 4 is slower with it. */
+  TNI_CPU_PREFETCH = 1024
 };
 
 uint32_t tni_cm_cpu_features(void);

@@ -148,7 +148,8 @@ enum {
   TNI_CLT_LEV4 = 17,
   TNI_CLT_LEV4S = 18,
   TNI_CLT_LEV3 = 19,
-  TNI_CLT_LEV2 = 20
+  TNI_CLT_LEV2 = 20,
+  TNI_CLT_LEV1 = 21
 };
 
 /* Beside TNI_CPU_* in features: rows that add table entries by averages (plugins/common/formats/lut.h), for who asks

@@ -9,7 +9,7 @@
 #include "plugins/common/cpu/kernels/kernel.h"
 
 /* F(id, ID, group) of every format. */
-#define TNI_CLT_EACH_LEV(F) F(lev4, LEV4, 32) F(lev4s, LEV4S, 16) F(lev3, LEV3, 32) F(lev2, LEV2, 32)
+#define TNI_CLT_EACH_LEV(F) F(lev4, LEV4, 32) F(lev4s, LEV4S, 16) F(lev3, LEV3, 32) F(lev2, LEV2, 32) F(lev1, LEV1, 32)
 
 #define TNI_CLT_DECLARE_LEV(id, ID, group)                                                            \
   void tni_clt_gemv_f32_q8g##group##_##id##_1x16_scalar(const uint8_t *row_block, size_t superblocks, \

@@ -18,6 +18,8 @@ static void set_up(backend *p) {
   p->caps.dtypes = UINT64_C(1) << TN_DT_F32;
 }
 static tn_status ask_driver(backend *p, uint32_t *n, tn_error *err) {
+  *n = 0;
+  if (!TN_HAS(p->host, tn_host, symbols)) return fail(err, TN_E_INCOMPATIBLE, "grown needs a host with eval, range and symbols");
   (void)p, (void)err;
   *n = 1;
   return TN_OK;

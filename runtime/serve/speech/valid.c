@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/serve/speech/valid.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+enum { DEPTH = 128, STEPS = 1 << 18, MATCH_LIMIT = 1 << 20, POINTER = 512 };
+
+typedef struct valid_look {
+  const json_t *root;
+  unsigned depth;
+  long steps;
+} valid_look;
+
+static bool fits(valid_look *v, const json_t *schema, const json_t *x);
+
+/* --- values ------------------------------------------------------------------------------------------------------- */
+
+/* 1 and 1.0 are one value. */
+static bool same_value(const json_t *a, const json_t *b) {
+  const char *key;
+  json_t *one;
+  size_t i;
+  if (json_is_number(a) && json_is_number(b) && json_typeof(a) != json_typeof(b))
+    return json_number_value(a) == json_number_value(b);
+  if (json_typeof(a) != json_typeof(b)) return false;
+  if (json_is_array(a)) {
+    if (json_array_size(a) != json_array_size(b)) return false;
+    json_array_foreach(a, i, one) if (!same_value(one, json_array_get(b, i))) return false;
+    return true;
+  }
+  if (!json_is_object(a)) return json_equal(a, b);
+  if (json_object_size(a) != json_object_size(b)) return false;
+  json_object_foreach((json_t *)(uintptr_t)a, key, one) {
+    const json_t *other = json_object_get(b, key);
+    if (!other || !same_value(one, other)) return false;
+  }
+  return true;
+}
+
+static bool is_whole(const json_t *x) {
+  return json_is_integer(x) ||
+         (json_is_real(x) && isfinite(json_real_value(x)) && floor(json_real_value(x)) == json_real_value(x));
+}
+
+static bool is_type(const char *t, const json_t *x) {
+  if (strcmp(t, "object") == 0) return json_is_object(x);
+  if (strcmp(t, "array") == 0) return json_is_array(x);
+  if (strcmp(t, "string") == 0) return json_is_string(x);
+  if (strcmp(t, "number") == 0) return json_is_number(x);
+  if (strcmp(t, "integer") == 0) return is_whole(x);
+  if (strcmp(t, "boolean") == 0) return json_is_boolean(x);
+  if (strcmp(t, "null") == 0) return json_is_null(x);
+  return false;
+}
+
+static bool fits_type(const json_t *type, const json_t *x) {
+  const json_t *one;
+  size_t i;
+  if (json_is_string(type)) return is_type(json_string_value(type), x);
+  if (!json_is_array(type)) return true;
+  json_array_foreach(type, i, one) if (json_is_string(one) && is_type(json_string_value(one), x)) return true;
+  return false;
+}
+
+/* ECMA-262's syntax as far as PCRE2 has it; a pattern that it does not take says nothing. */
+static bool matches(const char *pattern, const char *s, size_t n) {
+  int e;
+  PCRE2_SIZE at;
+  pcre2_code *code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+                                   PCRE2_UTF | PCRE2_ALT_BSUX | PCRE2_DOLLAR_ENDONLY, &e, &at, NULL);
+  if (!code) return e > 0;
+  pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+  pcre2_match_context *context = pcre2_match_context_create(NULL);
+  if (context) pcre2_set_match_limit(context, MATCH_LIMIT);
+  const int rc = data && context ? pcre2_match(code, (PCRE2_SPTR)s, n, 0, 0, data, context) : -1;
+  pcre2_match_context_free(context);
+  pcre2_match_data_free(data);
+  pcre2_code_free(code);
+  return rc >= 0;
+}
+
+static bool fits_number(const json_t *s, const json_t *x) {
+  const json_t *low = json_object_get(s, "minimum"), *high = json_object_get(s, "maximum"),
+               *above = json_object_get(s, "exclusiveMinimum"), *below = json_object_get(s, "exclusiveMaximum"),
+               *step = json_object_get(s, "multipleOf");
+  const double v = json_number_value(x), by = json_number_value(step);
+  if (json_is_number(low) && (json_is_true(above) ? v <= json_number_value(low) : v < json_number_value(low)))
+    return false;
+  if (json_is_number(high) && (json_is_true(below) ? v >= json_number_value(high) : v > json_number_value(high)))
+    return false;
+  if (json_is_number(above) && v <= json_number_value(above)) return false;
+  if (json_is_number(below) && v >= json_number_value(below)) return false;
+  if (!json_is_number(step) || by <= 0) return true;
+  if (json_is_integer(step) && json_is_integer(x)) return json_integer_value(x) % json_integer_value(step) == 0;
+  const double times = v / by;
+  return isfinite(times) && fabs(times - round(times)) <= 1e-9 * fmax(1, fabs(times));
+}
+
+/* Whether n is between two keywords' counts. */
+static bool fits_count(const json_t *s, const char *least, const char *most, size_t n) {
+  const json_t *low = json_object_get(s, least), *high = json_object_get(s, most);
+  return !(json_is_number(low) && (double)n < json_number_value(low)) &&
+         !(json_is_number(high) && (double)n > json_number_value(high));
+}
+
+static bool fits_string(const json_t *s, const json_t *x) {
+  const char *text = json_string_value(x), *pattern = json_string_value(json_object_get(s, "pattern"));
+  const size_t n = json_string_length(x);
+  size_t letters = 0;
+  for (size_t i = 0; i < n; i++) letters += ((unsigned char)text[i] & 0xc0) != 0x80;
+  return fits_count(s, "minLength", "maxLength", letters) && (!pattern || matches(pattern, text, n));
+}
+
+/* --- lists and objects -------------------------------------------------------------------------------------------- */
+
+static bool fits_contains(valid_look *v, const json_t *s, const json_t *x) {
+  const json_t *one, *what = json_object_get(s, "contains"), *low = json_object_get(s, "minContains"),
+                     *high = json_object_get(s, "maxContains");
+  size_t i, n = 0;
+  if (!what) return true;
+  json_array_foreach(x, i, one) n += fits(v, what, one);
+  return (double)n >= (json_is_number(low) ? json_number_value(low) : 1) &&
+         !(json_is_number(high) && (double)n > json_number_value(high));
+}
+
+static bool fits_array(valid_look *v, const json_t *s, const json_t *x) {
+  const json_t *items = json_object_get(s, "items"), *first = json_object_get(s, "prefixItems"), *rest = items;
+  const size_t n = json_array_size(x);
+  if (json_is_array(items)) { /* before 2020-12 */
+    first = items;
+    rest = json_object_get(s, "additionalItems");
+  }
+  if (!fits_count(s, "minItems", "maxItems", n) || !fits_contains(v, s, x)) return false;
+  for (size_t i = 0; i < n; i++) {
+    const json_t *own = i < json_array_size(first) ? json_array_get(first, i) : rest, *one = json_array_get(x, i);
+    if (own && !fits(v, own, one)) return false;
+    for (size_t k = 0; k < i && json_is_true(json_object_get(s, "uniqueItems")); k++)
+      if (--v->steps < 0 || same_value(json_array_get(x, k), one)) return false;
+  }
+  return true;
+}
+
+/* Each property is of those that name it, or of what is left for others. */
+static bool fits_property(valid_look *v, const json_t *s, const char *key, const json_t *x) {
+  const json_t *own = json_object_get(json_object_get(s, "properties"), key),
+               *others = json_object_get(s, "additionalProperties"), *names = json_object_get(s, "propertyNames");
+  bool named = own != NULL;
+  const char *pattern;
+  json_t *one;
+  if (own && !fits(v, own, x)) return false;
+  json_object_foreach(json_object_get(s, "patternProperties"), pattern, one) {
+    if (--v->steps < 0) return false;
+    if (!matches(pattern, key, strlen(key))) continue;
+    named = true;
+    if (!fits(v, one, x)) return false;
+  }
+  if (!named && others && !fits(v, others, x)) return false;
+  if (!names) return true;
+  json_t *name = json_string(key);
+  const bool good = name && fits(v, names, name);
+  json_decref(name);
+  return good;
+}
+
+static bool has_all(const json_t *names, const json_t *x) {
+  const json_t *one;
+  size_t i;
+  json_array_foreach(names, i,
+                     one) if (json_is_string(one) && !json_object_get(x, json_string_value(one))) return false;
+  return true;
+}
+
+static bool fits_object(valid_look *v, const json_t *s, const json_t *x) {
+  static const char *const dependents[] = {"dependentRequired", "dependentSchemas", "dependencies"};
+  const char *key;
+  json_t *one;
+  if (!fits_count(s, "minProperties", "maxProperties", json_object_size(x)) ||
+      !has_all(json_object_get(s, "required"), x))
+    return false;
+  json_object_foreach((json_t *)(uintptr_t)x, key, one) if (!fits_property(v, s, key, one)) return false;
+  for (size_t i = 0; i < sizeof dependents / sizeof *dependents; i++)
+    json_object_foreach(
+        json_object_get(s, dependents[i]), key,
+        one) if (json_object_get(x, key) && !(json_is_array(one) ? has_all(one, x) : fits(v, one, x))) return false;
+  return true;
+}
+
+/* --- schemas ------------------------------------------------------------------------------------------------------ */
+
+/* "#/a/b~1c" in the document; NULL: nothing is there, or it is no such path. */
+static const json_t *find_ref(const json_t *root, const char *ref) {
+  char part[POINTER];
+  if (*ref++ != '#') return NULL;
+  while (*ref == '/') {
+    size_t n = 0;
+    for (ref++; *ref && *ref != '/'; ref++) {
+      unsigned hex = 0;
+      char c = *ref;
+      if (c == '%' && sscanf(ref + 1, "%2x", &hex) == 1 && ref[1] && ref[2]) {
+        c = (char)hex;
+        ref += 2;
+      }
+      if (c == '~' && (ref[1] == '0' || ref[1] == '1')) c = *++ref == '0' ? '~' : '/';
+      if (n + 1 >= sizeof part) return NULL;
+      part[n++] = c;
+    }
+    part[n] = 0;
+    root = json_is_array(root) ? json_array_get(root, strtoul(part, NULL, 10)) : json_object_get(root, part);
+  }
+  return *ref ? NULL : root;
+}
+
+static bool fits_choices(valid_look *v, const json_t *s, const json_t *x) {
+  const json_t *any = json_object_get(s, "anyOf"), *one_of = json_object_get(s, "oneOf"),
+               *all = json_object_get(s, "allOf"), *none = json_object_get(s, "not"), *when = json_object_get(s, "if"),
+               *one;
+  size_t i, n = 0;
+  json_array_foreach(all, i, one) if (!fits(v, one, x)) return false;
+  json_array_foreach(any, i, one) if ((n += fits(v, one, x))) break;
+  if (json_array_size(any) && !n) return false;
+  n = 0;
+  json_array_foreach(one_of, i, one) n += fits(v, one, x);
+  if (json_array_size(one_of) && n != 1) return false;
+  if (none && fits(v, none, x)) return false;
+  if (!when) return v->steps >= 0; /* what was cut short is no answer to "not" */
+  const json_t *then = json_object_get(s, fits(v, when, x) ? "then" : "else");
+  return v->steps >= 0 && (!then || fits(v, then, x));
+}
+
+static bool fits_own(valid_look *v, const json_t *s, const json_t *x) {
+  const json_t *type = json_object_get(s, "type"), *equal = json_object_get(s, "const"),
+               *list = json_object_get(s, "enum"), *one;
+  size_t i, n = 0;
+  if (type && !fits_type(type, x)) return false;
+  if (equal && !same_value(equal, x)) return false;
+  json_array_foreach(list, i, one) n += same_value(one, x);
+  if (json_is_array(list) && !n) return false;
+  if (json_is_number(x) && !fits_number(s, x)) return false;
+  if (json_is_string(x) && !fits_string(s, x)) return false;
+  if (json_is_array(x) && !fits_array(v, s, x)) return false;
+  return !json_is_object(x) || fits_object(v, s, x);
+}
+
+static bool fits(valid_look *v, const json_t *schema, const json_t *x) {
+  if (!json_is_object(schema)) return !json_is_false(schema);
+  if (v->depth >= DEPTH || --v->steps < 0) {
+    v->steps = -1;
+    return false;
+  }
+  v->depth++;
+  const char *ref = json_string_value(json_object_get(schema, "$ref"));
+  const json_t *to = ref ? find_ref(v->root, ref) : NULL;
+  const bool good = (!to || fits(v, to, x)) && fits_own(v, schema, x) && fits_choices(v, schema, x);
+  v->depth--;
+  return good && v->steps >= 0;
+}
+
+bool srv_valid(const json_t *schema, const json_t *value) {
+  valid_look v = {.root = schema, .steps = STEPS};
+  return fits(&v, schema, value);
+}
