@@ -265,7 +265,7 @@ void tni_cn_store(tni_tensor *t, const float *x) { tni_store_f32(t->dtype, t->da
 double tni_cn_greatest(const float *x, int64_t n) {
   float top = 0;
   for (int64_t i = 0; i < n; i++)
-    if (fabsf(x[i]) > top) top = fabsf(x[i]);
+    if (isfinite(x[i]) && fabsf(x[i]) > top) top = fabsf(x[i]);
   return (double)top;
 }
 
