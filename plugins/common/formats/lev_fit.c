@@ -8,108 +8,9 @@
 #include <string.h>
 
 #include "plugins/common/formats/f16.h"
-#include "plugins/common/formats/lev.h"
+#include "plugins/common/formats/lev_choose.h"
 
 enum { STARTS = 8, NEAR = 2 };
-
-/* Squared errors of one weight, in units of the scale, under every entry of the table. */
-static void entry_errors(const tni_lev_kind *k, float x, float *e) {
-  for (int i = 0; i < TNI_LEV_LEVELS; i++) {
-    const float d = x - (float)k->level[i];
-    e[i] = d * d;
-  }
-}
-
-/* The best code of one weight. */
-static float choose_one(const tni_lev_kind *k, const float *x, uint8_t *code) {
-  float e[TNI_LEV_LEVELS], best;
-  entry_errors(k, x[0], e);
-  best = e[0];
-  *code = 0;
-  for (uint8_t i = 1; i < TNI_LEV_LEVELS; i++)
-    if (e[i] < best) best = e[i], *code = i;
-  return best;
-}
-
-/* Of a pair: both top bits, and the best low ones under them. */
-static float choose_pair(const tni_lev_kind *k, const float *x, uint8_t *code) {
-  float e[2][TNI_LEV_LEVELS], best = INFINITY;
-  for (int j = 0; j < 2; j++) entry_errors(k, x[j], e[j]);
-  for (uint32_t tops = 0; tops < 4; tops++) {
-    const uint32_t top[2] = {tops & 1, tops >> 1};
-    uint32_t own[2];
-    float sum = 0;
-    for (int j = 0; j < 2; j++) {
-      const uint32_t first = top[j] << 2 | top[1 - j] << 3;
-      uint32_t low = 0;
-      for (uint32_t i = 1; i < 4; i++)
-        if (e[j][first + i] < e[j][first + low]) low = i;
-      own[j] = low | top[j] << 2;
-      sum += e[j][first + low];
-    }
-    if (sum < best) best = sum, *code = (uint8_t)(own[0] | own[1] << 3);
-  }
-  return best;
-}
-
-/* Of a ring of four: for each first code the best way round. */
-static float choose_ring(const tni_lev_kind *k, const float *x, uint8_t *code) {
-  float e[4][TNI_LEV_LEVELS], best = INFINITY;
-  for (int j = 0; j < 4; j++) entry_errors(k, x[j], e[j]);
-  for (uint32_t first = 0; first < 4; first++) {
-    float cost[4];
-    uint32_t from[2][4];
-    for (uint32_t c = 0; c < 4; c++) cost[c] = e[0][first | c << 2];
-    for (int j = 1; j < 3; j++) {
-      float next[4];
-      for (uint32_t c = 0; c < 4; c++) {
-        uint32_t b = 0;
-        for (uint32_t i = 1; i < 4; i++)
-          if (cost[i] + e[j][i | c << 2] < cost[b] + e[j][b | c << 2]) b = i;
-        next[c] = cost[b] + e[j][b | c << 2];
-        from[j - 1][c] = b;
-      }
-      memcpy(cost, next, sizeof cost);
-    }
-    for (uint32_t c = 0; c < 4; c++) {
-      const float sum = cost[c] + e[3][c | first << 2];
-      if (!(sum < best)) continue;
-      const uint32_t two = from[1][c], one = from[0][two];
-      best = sum;
-      *code = (uint8_t)(first | one << 2 | two << 4 | c << 6);
-    }
-  }
-  return best;
-}
-
-/* Of a quad that shares bits: every code. */
-static float choose_shared(const tni_lev_kind *k, const float *x, uint8_t *code) {
-  float e[4][TNI_LEV_LEVELS], best = INFINITY;
-  for (int j = 0; j < 4; j++) entry_errors(k, x[j], e[j]);
-  for (uint32_t c = 0; c < tni_lev_codes(k); c++) {
-    float sum = 0;
-    for (uint32_t j = 0; j < 4; j++) sum += e[j][tni_lev_entry(k, c, j)];
-    if (sum < best) best = sum, *code = (uint8_t)c;
-  }
-  return best;
-}
-
-static float choose_code(const tni_lev_kind *k, const float *x, uint8_t *code) {
-  if (k->shared) return choose_shared(k, x, code);
-  return k->vec == 1 ? choose_one(k, x, code) : k->vec == 2 ? choose_pair(k, x, code) : choose_ring(k, x, code);
-}
-
-/* The best codes of a block of n weights under a scale; what is beyond n counts as 0. Returns the squared error. */
-static float choose_codes(const tni_lev_kind *k, const float *w, uint32_t n, float scale, uint8_t *codes) {
-  const float inv = scale > 0 ? 1 / scale : 0;
-  float error = 0;
-  for (uint32_t i = 0; i < n; i += k->vec, codes++) {
-    float x[4] = {0};
-    for (uint32_t j = 0; j < k->vec && i + j < n; j++) x[j] = w[i + j] * inv;
-    error += choose_code(k, x, codes);
-  }
-  return error * scale * scale;
-}
 
 static float least_squares(const tni_lev_kind *k, const float *w, uint32_t n, const uint8_t *codes) {
   float wl = 0, ll = 0;
@@ -122,7 +23,7 @@ static float least_squares(const tni_lev_kind *k, const float *w, uint32_t n, co
 }
 
 /* The scale that a block would take if it were free; 0 of zeros. -1: no number. */
-static float free_scale(const tni_lev_kind *k, const float *w, uint32_t n) {
+static float free_scale(const tni_lev_choice *c, const float *w, uint32_t n) {
   static const float reach[STARTS] = {72, 84, 97, 110, 124, 138, 155, 175};
   uint8_t codes[TNI_LEV_MAX_BLOCK], kept[TNI_LEV_MAX_BLOCK] = {0};
   float most = 0, best = INFINITY, scale = 0;
@@ -132,13 +33,13 @@ static float free_scale(const tni_lev_kind *k, const float *w, uint32_t n) {
   }
   if (most == 0) return 0;
   for (int i = 0; i < STARTS; i++) {
-    const float s = most / reach[i], e = choose_codes(k, w, n, s, codes);
+    const float s = most / reach[i], e = tni_lev_choose(c, w, n, s, codes);
     if (!(e < best)) continue;
     best = e;
     scale = s;
     memcpy(kept, codes, sizeof kept);
   }
-  const float fit = least_squares(k, w, n, kept);
+  const float fit = least_squares(c->kind, w, n, kept);
   return fit > most / 190 && fit < most / 64 ? fit : scale;
 }
 
@@ -151,39 +52,62 @@ static int stored_parent(float scale, uint16_t *out) {
   return v <= 65504 ? 0 : -1;
 }
 
+/* A block's own scale waits among the codes that it has yet to take: a row needs no memory for its scales.
+ * Where the row's last codes are too few, it is found again. */
+static void keep_scale(uint8_t *codes, int64_t n_codes, float s) {
+  if (n_codes >= (int64_t)sizeof s) memcpy(codes, &s, sizeof s);
+}
+static float kept_scale(const tni_lev_choice *c, const float *w, uint32_t n, const uint8_t *codes, int64_t n_codes) {
+  float s;
+  if (n_codes < (int64_t)sizeof s) return free_scale(c, w, n);
+  memcpy(&s, codes, sizeof s);
+  return s;
+}
+
+/* The best of the steps of p near s. */
+static uint8_t choose_step(const tni_lev_choice *c, const float *w, uint32_t n, float p, float s, uint8_t *codes) {
+  uint8_t tried[TNI_LEV_MAX_BLOCK], step = 0;
+  const size_t bytes = (n + c->kind->vec - 1) / c->kind->vec;
+  float best = INFINITY;
+  int nearest = 0;
+  memset(codes, 0, bytes);
+  for (int i = 1; i < TNI_LEV_STEPS; i++)
+    if (fabsf(p * tni_lev_steps[i] - s) < fabsf(p * tni_lev_steps[nearest] - s)) nearest = i;
+  for (int i = nearest - NEAR; i <= nearest + NEAR; i++) {
+    if (i < 0 || i >= TNI_LEV_STEPS) continue;
+    const float e = tni_lev_choose(c, w, n, p * tni_lev_steps[i], tried);
+    if (!(e < best)) continue;
+    best = e;
+    step = (uint8_t)i;
+    memcpy(codes, tried, bytes);
+  }
+  return step;
+}
+
 int tni_lev_fit_row(const tni_lev_kind *k, const float *w, int64_t K, uint8_t *codes, uint8_t *index,
                     uint16_t *parent) {
-  const int64_t blocks = (K + k->block - 1) / k->block;
+  const int64_t blocks = (K + k->block - 1) / k->block, n_codes = (K + k->vec - 1) / k->vec;
+  tni_lev_choice choice;
   float most = 0;
   *parent = 0;
   memset(index, 0, (size_t)blocks);
-  memset(codes, 0, (size_t)((K + k->vec - 1) / k->vec));
+  tni_lev_choice_of(k, &choice);
   for (int64_t b = 0; b < blocks; b++) {
     const int64_t at = b * k->block, n = K - at < k->block ? K - at : k->block;
-    const float s = free_scale(k, w + at, (uint32_t)n);
+    const float s = free_scale(&choice, w + at, (uint32_t)n);
     if (s < 0) return -1;
-    /* the nearest step is found again below: a row needs no memory for its scales */
+    keep_scale(codes + at / k->vec, n_codes - at / k->vec, s);
     most = fmaxf(most, s);
   }
+  if (most == 0) memset(codes, 0, (size_t)n_codes);
   if (most == 0) return 0;
   if (stored_parent(most, parent)) return -1;
   const float p = tni_cm_f16_to_f32(*parent) * TNI_LEV_SCALE_UNIT;
   for (int64_t b = 0; b < blocks; b++) {
     const int64_t at = b * k->block, n = K - at < k->block ? K - at : k->block;
-    const float s = free_scale(k, w + at, (uint32_t)n);
-    uint8_t tried[TNI_LEV_MAX_BLOCK];
-    float best = INFINITY;
-    int nearest = 0;
-    for (int i = 1; i < TNI_LEV_STEPS; i++)
-      if (fabsf(p * tni_lev_steps[i] - s) < fabsf(p * tni_lev_steps[nearest] - s)) nearest = i;
-    for (int i = nearest - NEAR; i <= nearest + NEAR; i++) {
-      if (i < 0 || i >= TNI_LEV_STEPS) continue;
-      const float e = choose_codes(k, w + at, (uint32_t)n, p * tni_lev_steps[i], tried);
-      if (!(e < best)) continue;
-      best = e;
-      index[b] = (uint8_t)i;
-      memcpy(codes + at / k->vec, tried, (size_t)((n + k->vec - 1) / k->vec));
-    }
+    uint8_t *own = codes + at / k->vec;
+    const float s = kept_scale(&choice, w + at, (uint32_t)n, own, n_codes - at / k->vec);
+    index[b] = choose_step(&choice, w + at, (uint32_t)n, p, s, own);
   }
   return 0;
 }
