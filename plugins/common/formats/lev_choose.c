@@ -61,9 +61,8 @@ static inline float choose_pair(const tni_lev_choice *c, const float *x, uint8_t
   for (int j = 0; j < 2; j++)
     for (int i = 0; i < 4; i++) take(&low[j], errors(x[j], c->across[i]), splat_i(i));
   /* lanes are the top bit of a weight and twice that of its other: those of the second change places */
-  const best4 first = low[0],
-              second = {(v4){low[1].error[0], low[1].error[2], low[1].error[1], low[1].error[3]},
-                        (v4i){low[1].at[0], low[1].at[2], low[1].at[1], low[1].at[3]}};
+  const best4 first = low[0], second = {(v4){low[1].error[0], low[1].error[2], low[1].error[1], low[1].error[3]},
+                                        (v4i){low[1].at[0], low[1].at[2], low[1].at[1], low[1].at[3]}};
   const best4 b = {first.error + second.error, {0, 1, 2, 3}};
   const int l = least(&b);
   *code = (uint8_t)(first.at[l] | (l & 1) << 2 | (second.at[l] | (l >> 1) << 2) << 3);

@@ -12,8 +12,8 @@ typedef float tni_lev_v4 __attribute__((vector_size(16)));
 /* Levels as the searches read them. */
 typedef struct tni_lev_choice {
   const tni_lev_kind *kind;
-  tni_lev_v4 level[4];         /* entries 4i .. 4i + 3 of the table */
-  tni_lev_v4 across[4];        /* entries i, i + 4, i + 8, i + 12 */
+  tni_lev_v4 level[4];           /* entries 4i .. 4i + 3 of the table */
+  tni_lev_v4 across[4];          /* entries i, i + 4, i + 8, i + 12 */
   tni_lev_v4 by_code[4][64 / 4]; /* of a kind that shares bits: what weight j reads under each code */
 } tni_lev_choice;
 

@@ -71,7 +71,8 @@ static void ask_services(tni_cf *cf, const void *arg) {
     if (i >= FIRST_GRAPHS && tni_now_ns() > others) break;
     if (!tni_cf_edge_results(cf, c, ROWS, want)) return;
     for (size_t s = 0; s < sizeof services / sizeof *services; s++)
-      for (long long at = 1; at <= MOST_CALLS && (!i || tni_now_ns() < (i < FIRST_GRAPHS ? until : others)); at++, lives++)
+      for (long long at = 1; at <= MOST_CALLS && (!i || tni_now_ns() < (i < FIRST_GRAPHS ? until : others));
+           at++, lives++)
         if (!life_without(cf, c, s, at, want)) break;
     if (cf->verdict != TNI_CF_PASS) return;
   }
