@@ -61,6 +61,15 @@ static void make_first(tni_gen_step *s, const tni_gen_form *f) {
   if (f->of) s->word[f->i] = s->word[f->i] / f->of * f->of + f->is;
 }
 
+/* Many devices take multiples of 32 alone, and would see few graphs: a third of all has no other widths. */
+static uint32_t even_width(uint32_t w) { return (w + 31) / 32 * 32; }
+static void make_even(tni_gen_recipe *g) {
+  g->k = even_width(g->k);
+  for (uint32_t i = 0; i < TNI_GEN_STEPS; i++)
+    if (g->step[i].kind <= TNI_GEN_FUSED_CHAIN || g->step[i].kind == TNI_GEN_PRODUCT)
+      g->step[i].word[0] = even_width(g->step[i].word[0]);
+}
+
 void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, const tni_gen_form *first, tni_cf_rng *r) {
   static const uint32_t threads[] = {1, 2, 2, 3, 9, 12};
   *g = (tni_gen_recipe){.n_steps = 1 + below(r, TNI_GEN_STEPS), .n_runs = 4 + below(r, 3), .rank = 2 + below(r, 4)};
@@ -93,6 +102,7 @@ void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, const tni_gen_form
     if (wide && g->step[i].word[0] > widths[N_WIDTHS - 1])
       g->step[i].word[0] = widths[g->step[i].word[0] % N_WIDTHS];
   }
+  if (g->values % 3 == 0 && !is_image(g->step[0].kind)) make_even(g);
 }
 
 uint32_t tni_gen_rows(const tni_gen_recipe *g, uint32_t i) {
