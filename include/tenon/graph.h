@@ -160,8 +160,8 @@ typedef struct tn_graph {
 
 /* ------------------------------------------------------------------------------------------------------- claims */
 
-/* GROUP_ONLY: alone it is a no (reason stays TN_WHY_NONE); the node may be taken with a group of the same claim() that names it.
- * There has to be one: a node of no group is NO, with a reason. */
+/* GROUP_ONLY: alone it is a no (reason stays TN_WHY_NONE); the node may be taken with a group of the same claim() that
+ * names it. There has to be one: a node of no group is NO, with a reason. */
 enum { TN_YES = 1, TN_NO = 2, TN_GROUP_ONLY = 3 };
 enum {
   TN_WHY_NONE = 0, TN_WHY_OP = 1, TN_WHY_DTYPE = 2, TN_WHY_SHAPE = 3, TN_WHY_ATTR = 4, TN_WHY_NOT_CONST = 5,

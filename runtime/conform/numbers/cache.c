@@ -345,11 +345,14 @@ static int64_t ctx_rows(const cache_case *c) {
 /* Prompts and single positions in turn over one memory: each kind of step has one plan, bound once, whatever the
  * position. Sequences of a batch may stand at different positions. */
 static void steps_choose(cache_case *c, tni_cf_rng *r) {
-  static const int64_t plain[] = {5, 1, 1, 5, 1, 5, 1, 1, 1, 5}, around[] = {1, RING + 9, 1, RING + 9}, ring[] = {5, 1, 5, 5, 5, 1, 5, 5, 1, 5, 5, 1, 1, 5, 5};
+  static const int64_t plain[] = {5, 1, 1, 5, 1, 5, 1, 1, 1, 5}, around[] = {1, RING + 9, 1, RING + 9},
+                       ring[] = {5, 1, 5, 5, 5, 1, 5, 5, 1, 5, 5, 1, 1, 5, 5};
   /* Nobody attends: a step may be longer than the ring (graph.h, tn_state). */
   const bool longer = c->j->ring && c->j->flags & APPEND_ONLY;
   const int64_t *S = longer ? around : c->j->ring ? ring : plain, many = longer ? RING + 9 : 5;
-  const size_t n = longer ? sizeof around / sizeof *around : c->j->ring ? sizeof ring / sizeof *ring : sizeof plain / sizeof *plain;
+  const size_t n = longer       ? sizeof around / sizeof *around
+                   : c->j->ring ? sizeof ring / sizeof *ring
+                                : sizeof plain / sizeof *plain;
   const int64_t rows = c->j->ring ? ctx_rows(c) * 2 : ctx_rows(c);
   const tni_cf_room room = {.rows = c->j->ring ? RING : rows + 9, .gap = 3};
   tni_cf_inst i[2];
@@ -387,8 +390,8 @@ static void symbols_named(cache_case *c) {
     }
     if (!ok || m[0].scratch_bytes == m[1].scratch_bytes || c->d.info->tasks[t]->symbols & 2) continue;
     tni_cf_fail(c->cf,
-                "%s, %s: task %u takes %llu bytes of scratch for a context of %lld rows and %llu for %lld, and its `symbols` do "
-                "not name the context: a plan of one would serve the other (plugin.h, tn_task)",
+                "%s, %s: task %u takes %llu bytes of scratch for a context of %lld rows and %llu for %lld, and its "
+                "`symbols` do not name the context: a plan of one would serve the other (plugin.h, tn_task)",
                 c->j->name, c->text, t, (unsigned long long)m[0].scratch_bytes, (long long)(2 * rows),
                 (unsigned long long)m[1].scratch_bytes, (long long)(4 * rows));
   }

@@ -173,7 +173,8 @@ static void replace_view(known_args *k, uint32_t u) {
   if (IS(RACE) && s->kind == TN_SLOT_INPUT && k->view[u].bytes <= sizeof shared_scratch)
     k->view[u].ptr = shared_scratch;
   const bool length =
-      (IS(VALID) && of_state(k, u, true)) || ((IS(APPEND_AT) || IS(STALE_POS) || IS(ONE_POS) || IS(RING_LONG)) && of_state(k, u, false));
+      (IS(VALID) && of_state(k, u, true)) ||
+      ((IS(APPEND_AT) || IS(STALE_POS) || IS(ONE_POS) || IS(RING_LONG)) && of_state(k, u, false));
   if (length || is_others(k, u)) k->view[u].ptr = k->small[u];
 }
 
