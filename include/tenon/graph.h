@@ -160,6 +160,8 @@ typedef struct tn_graph {
 
 /* ------------------------------------------------------------------------------------------------------- claims */
 
+/* GROUP_ONLY: alone it is a no (reason stays TN_WHY_NONE); the node may be taken with a group of the same claim() that
+ * names it. There has to be one: a node of no group is NO, with a reason. */
 enum { TN_YES = 1, TN_NO = 2, TN_GROUP_ONLY = 3 };
 enum {
   TN_WHY_NONE = 0, TN_WHY_OP = 1, TN_WHY_DTYPE = 2, TN_WHY_SHAPE = 3, TN_WHY_ATTR = 4, TN_WHY_NOT_CONST = 5,
@@ -168,6 +170,10 @@ enum {
 /* IN (1.1): lhs is one of the values of the claim's sets[rhs]. */
 enum { TN_REL_EQ = 1, TN_REL_LE = 2, TN_REL_GE = 3, TN_REL_MOD = 4, TN_REL_IN = 5 };
 /* Leaf. lhs rel rhs must hold at run time (MOD: lhs % rhs == 0).
+ * The host takes a claim only where it can promise that: where the relation is proved when the model is loaded (sizes of
+ * weights, say), and in these two cases. Else the claim counts as a no, whose text names the constraint. So LE and GE of a
+ * length that only the run knows are a no: nothing bounds a context from above (docs/symbolic-shapes.md).
+ * MOD of the context: the host rounds it up where that is proved to change nothing (TN_SYM_PADDABLE).
  * EQ and IN of the positions of a run: the host cuts prompts into pieces of the (largest) length and pads a shorter one
  * to the next length that is allowed, where the model's runs can be padded; else the claim counts as a no. */
 typedef struct tn_constraint {
@@ -226,7 +232,7 @@ typedef struct tn_claim {
   uint32_t reserved3;
 } tn_claim;
 
-/* Copies what it is given. */
+/* Copies what it is given. A status other than OK says that an answer was wrong, or that memory ended: claim returns it. */
 typedef struct tn_claim_sink {
   tn_hdr h;
   void *ctx; /* the host's, the first argument of what follows */
@@ -234,7 +240,7 @@ typedef struct tn_claim_sink {
   tn_status (*node)(void *ctx, tn_id node, const tn_claim *c);
   /* All or nothing; groups may overlap. */
   tn_status (*group)(void *ctx, const tn_id *nodes, uint32_t n, const tn_claim *c);
-  /* Layouts of a STATE value, best first. */
+  /* Layouts of a cache, best first. Once a cache, by either of its two STATE values. */
   tn_status (*state)(void *ctx, tn_id value, const tn_layout *const *accepted, uint32_t n);
 } tn_claim_sink;
 

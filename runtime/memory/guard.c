@@ -40,10 +40,12 @@ static tail behind_scratch(const tn_session *s, const tni_sexec *x, uint32_t i) 
   return visible_tail(s, &x->mems[x->exec->tasks[i].block], t->scratch_offset + t->scratch_bytes, true);
 }
 
-/* What the CPU has mapped already and holds the canary: a cache's span ends after it. */
-static void *in_mapped(const tail *t) {
+/* What the CPU has mapped already and holds the canary: a cache's span ends after it. What is written into a span that is
+ * mapped for reading does not come back where a map is a copy: taking the canary's own span unmaps it. */
+static void *in_mapped(const tail *t, uint32_t access) {
   for (const tni_span *o = t->mem->mapped; o; o = o->next)
-    if (o->offset <= t->at && t->at + TNI_GUARD_BYTES <= o->offset + o->bytes)
+    if (o->offset <= t->at && t->at + TNI_GUARD_BYTES <= o->offset + o->bytes &&
+        (!(access & TN_WRITE) || o->access & (TN_WRITE | TN_APPEND)))
       return (char *)o->ptr + (t->at - o->offset);
   return NULL;
 }
@@ -51,7 +53,7 @@ static void *in_mapped(const tail *t) {
 /* The canary's bytes for the CPU, in the memory that device dev knows. */
 static tn_status look_at_tail(const tail *t, uint32_t dev, uint32_t access, tni_span *out, tn_error *err) {
   *out = (tni_span){.mem = t->mem, .offset = t->at, .bytes = TNI_GUARD_BYTES};
-  out->ptr = t->mem->n_parts ? in_mapped(t) : (char *)t->mem->host[0] + t->at;
+  out->ptr = t->mem->n_parts ? in_mapped(t, access) : (char *)t->mem->host[0] + t->at;
   if (out->ptr) return TN_OK;
   for (uint32_t i = 0; i < t->mem->n_parts; i++)
     if (t->mem->parts[i].dev == dev) out->valid = 1u << t->mem->parts[i].home;

@@ -340,6 +340,7 @@ static tn_status ask_claims(collector *c, const tni_dev *d, tn_error *err) {
              why.message);
   const char *kept = tni_arena_strdup(c->arena, text);
   if (!kept) return tni_fail_memory(err, d->name);
+  if (c->fault && !c->claims->fault) c->claims->fault = kept;
   refuse_all(c, kept);
   return TN_OK;
 }

@@ -65,6 +65,7 @@ typedef struct tni_claims {
   tn_id fixed_by;    /* index of the first device that does */
   int64_t
       bucket; /* the padded length (tni_graph.padded) must be a multiple of it, whoever takes the work; 1: of nothing */
+  const char *fault; /* of the first device that answered wrongly: which, and how; or NULL */
 } tni_claims;
 
 /* Asks every device. A device that fails or answers wrongly refuses everything with that as the reason. */

@@ -15,6 +15,7 @@
 #define TENON_CONFORM_DRIVE_DEVICE_H
 
 #include <pthread.h>
+#include <tenon/offline.h>
 
 #include "runtime/conform/drive/load.h"
 #include "runtime/conform/drive/pages.h"
@@ -121,6 +122,8 @@ typedef struct tni_cf_drive {
 bool tni_cf_drive_claim(tni_cf_drive *d, tni_cf_host *h, tni_graph *g, uint32_t phase);
 /* Lowers what was claimed (all of it, one cluster), packs and sets weights. */
 bool tni_cf_drive_lower(tni_cf_drive *d);
+/* Lowers it and compiles all tasks ahead of time for so many rows, as `tenon pack` does: nothing of it is bound or run. */
+bool tni_cf_drive_ahead(tni_cf_drive *d, const tn_offline *o, int64_t rows);
 void tni_cf_drive_finish(tni_cf_drive *d);
 /* The slot (not a weight) that holds value v, or TN_NONE. */
 uint32_t tni_cf_drive_slot(const tni_cf_drive *d, tn_id v);

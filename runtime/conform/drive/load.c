@@ -85,6 +85,63 @@ static tn_status cf_range(const tn_graph *g, tn_expr e, int64_t *lo, int64_t *hi
   return fault_due(TNI_CF_FAULT_DIMS) ? TN_E_LIMIT : atomic_load(&faults.range)(g, e, lo, hi);
 }
 
+/* --- blobs ------------------------------------------------------------------------------------------------------- */
+
+struct tni_cf_kept {
+  struct tni_cf_kept *next;
+  uint64_t n_key, n;
+  uint8_t bytes[]; /* the key, then the data */
+};
+static tni_cf_blobs *held;
+static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void tni_cf_blobs_hold(tni_cf_blobs *b) {
+  pthread_mutex_lock(&held_lock);
+  held = b;
+  pthread_mutex_unlock(&held_lock);
+}
+
+static void free_kept(struct tni_cf_kept *k) {
+  for (struct tni_cf_kept *next; k; k = next) next = k->next, free(k);
+}
+void tni_cf_blobs_free(tni_cf_blobs *b) {
+  free_kept(b->first);
+  free_kept(b->lent);
+  b->first = b->lent = NULL;
+}
+
+static struct tni_cf_kept *add_kept(struct tni_cf_kept **list, const void *key, uint64_t nkey, const void *data, uint64_t n) {
+  struct tni_cf_kept *k = malloc(sizeof *k + nkey + n);
+  if (!k) return NULL;
+  *k = (struct tni_cf_kept){.next = *list, .n_key = nkey, .n = n};
+  memcpy(k->bytes, key, nkey);
+  memcpy(k->bytes + nkey, data, n);
+  return *list = k;
+}
+
+/* The plugin's memory until it is shut down: every answer is a copy, spoiled where that is asked for. */
+static tn_status held_get(tni_cf_blobs *b, const void *key, uint64_t nkey, const void **data, uint64_t *n) {
+  const struct tni_cf_kept *k = b->first;
+  while (k && !(k->n_key == nkey && !memcmp(k->bytes, key, nkey))) k = k->next;
+  if (!k) return TN_E_UNAVAILABLE;
+  struct tni_cf_kept *copy = add_kept(&b->lent, key, nkey, k->bytes + nkey, k->n);
+  if (!copy) return TN_E_NO_MEMORY;
+  if (b->spoil == 2) copy->n /= 2;
+  if (copy->n && b->spoil && b->spoil != 2)
+    copy->bytes[nkey + (b->spoil == 1 ? copy->n / 2 : b->spoil == 3 ? copy->n - 1 : 0)] ^= 4;
+  b->hits++;
+  *data = copy->bytes + nkey;
+  *n = copy->n;
+  return TN_OK;
+}
+
+/* What a spoiled blob is replaced by is spoiled too. */
+static tn_status held_put(tni_cf_blobs *b, const void *key, uint64_t nkey, const void *data, uint64_t n) {
+  if (!add_kept(&b->first, key, nkey, data, n)) return TN_E_NO_MEMORY;
+  b->puts++;
+  return TN_OK;
+}
+
 /* --- services, counted ------------------------------------------------------------------------------------------- */
 
 static void *cf_alloc(tn_host_ctx *ctx, size_t bytes, size_t align, uint32_t tag) {
@@ -126,10 +183,20 @@ static tn_status cf_resource(tn_host_ctx *ctx, const char *rel, const void **dat
 }
 static tn_status cf_cache_get(tn_host_ctx *ctx, const void *key, uint64_t nkey, const void **data, uint64_t *n) {
   if (fault_due(TNI_CF_FAULT_FILES)) return TN_E_IO;
+  pthread_mutex_lock(&held_lock);
+  const bool is_held = held != NULL;
+  const tn_status st = is_held ? held_get(held, key, nkey, data, n) : TN_OK;
+  pthread_mutex_unlock(&held_lock);
+  if (is_held) return st;
   return services_of(ctx)->base->cache_get(services_of(ctx)->base->ctx, key, nkey, data, n);
 }
 static tn_status cf_cache_put(tn_host_ctx *ctx, const void *key, uint64_t nkey, const void *data, uint64_t n) {
   if (fault_due(TNI_CF_FAULT_FILES)) return TN_E_IO;
+  pthread_mutex_lock(&held_lock);
+  const bool is_held = held != NULL;
+  const tn_status st = is_held ? held_put(held, key, nkey, data, n) : TN_OK;
+  pthread_mutex_unlock(&held_lock);
+  if (is_held) return st;
   return services_of(ctx)->base->cache_put(services_of(ctx)->base->ctx, key, nkey, data, n);
 }
 static tn_status cf_offsets(tn_host_ctx *ctx, uint32_t n, tn_interval *iv, uint64_t *total) {

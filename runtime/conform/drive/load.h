@@ -64,6 +64,17 @@ long long tni_cf_fault_count(void);
 /* None fails any more; how many there were. */
 long long tni_cf_fault_end(void);
 
+/* Blobs that hosts of the process keep in memory, in place of the cache's folder. */
+typedef struct tni_cf_blobs {
+  struct tni_cf_kept *first, *lent;
+  long long puts, hits;
+  uint32_t spoil; /* 0: none; of what is found 1: a bit in the middle is another, 2: half is missing, 3, 4: a bit at the ends */
+} tni_cf_blobs;
+/* From here on cache_put and cache_get are those of b; NULL: of the host again. */
+void tni_cf_blobs_hold(tni_cf_blobs *b);
+/* Once the plugins that were given of it are shut down. */
+void tni_cf_blobs_free(tni_cf_blobs *b);
+
 /* A tn_error of a later minor, which is longer. */
 typedef struct tni_cf_long_error {
   tn_error error;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "runtime/conform/observe/observe.h"
 #include "runtime/pack/pack.h"
 
 enum { PAGE = 4096 };
@@ -47,6 +48,7 @@ bool tni_cf_drive_claim(tni_cf_drive *d, tni_cf_host *h, tni_graph *g, uint32_t 
   set_statistics(d);
   if (tni_claims_collect(&d->view, &d->dev, 1, d->arena, &d->claims, &h->err) != TN_OK)
     return drive_failed(d, "claim", h->err.message);
+  if (d->claims.fault) return drive_failed(d, d->claims.fault, NULL);
   d->chunk = tni_lengths_most(&d->claims.fixed);
   static const uint32_t order[1] = {0};
   if (tni_partition_make(&d->view, &d->claims, order, 1, d->arena, &d->part, &h->err) != TN_OK)
@@ -326,6 +328,52 @@ bool tni_cf_drive_lower(tni_cf_drive *d) {
       continue;
     }
     if (!(need->need->format ? set_packed(d, i, need) : set_raw(d, i, need->need))) return false;
+  }
+  return true;
+}
+
+/* Memory of the host, whatever the residency says. */
+static tn_status set_ahead(tni_cf_drive *d, const tn_offline *o, uint32_t slot) {
+  const tni_need *need = &d->prog.needs[d->info->slots[slot]->need];
+  tni_cf_memory m = {.view = {.h = TN_HDR(tn_view)}};
+  const tn_blob *blob = NULL;
+  m.view.dims = m.dims;
+  m.view.strides = m.strides;
+  if (need->need->format) {
+    if (!need_pack(d, slot, need)) return TN_E_INTERNAL;
+    blob = &d->blob[slot];
+    m.view.ptr = d->packed[slot];
+    m.view.bytes = blob->bytes;
+  } else {
+    const tni_tensor *t = tni_graph_value(d->g, need->need->values[0])->tensor;
+    shape_view(&m, t);
+    m.view.ptr = t->data;
+    m.view.bytes = t->bytes;
+  }
+  const char *before = tni_cf_call_begin("tn_offline.set");
+  const tn_status st = o->set(d->prog.program, slot, &m.view, blob, &d->h->err);
+  tni_cf_call_over(before);
+  if (st != TN_OK) (void)drive_failed(d, "tn_offline.set", d->h->err.message);
+  return st;
+}
+
+bool tni_cf_drive_ahead(tni_cf_drive *d, const tn_offline *o, int64_t rows) {
+  if (!d->all_taken) return drive_failed(d, "not all of it was claimed", NULL);
+  if (tni_program_lower(&d->view, &d->dev, &d->part.clusters[0], d->arena, &d->prog, &d->h->err) != TN_OK)
+    return drive_failed(d, "lower", d->h->err.message);
+  d->info = d->prog.info;
+  int64_t *v = TNI_NEW_ARRAY(d->arena, int64_t, d->view.n_symbols + 1);
+  if (!v || !tables_make(d)) return drive_failed(d, "no memory", NULL);
+  for (uint32_t i = 0; i < d->view.n_symbols; i++) v[i] = 1;
+  v[0] = d->chunk ? d->chunk : rows;
+  for (uint32_t i = 0; o->set && i < d->info->n_slots; i++)
+    if (d->info->slots[i]->kind == TN_SLOT_WEIGHT && set_ahead(d, o, i) != TN_OK) return false;
+  const tn_dims dims = {.h = TN_HDR(tn_dims), .v = v, .n = d->view.n_symbols};
+  for (tn_id t = 0; t < d->info->n_tasks; t++) {
+    const char *before = tni_cf_call_begin("tn_offline.compile");
+    const tn_status st = o->compile(d->prog.program, t, &dims, &d->h->err);
+    tni_cf_call_over(before);
+    if (st != TN_OK && st != TN_E_UNSUPPORTED) return drive_failed(d, "tn_offline.compile", d->h->err.message);
   }
   return true;
 }

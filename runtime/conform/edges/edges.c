@@ -12,4 +12,5 @@ void tni_cf_edge_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   tni_cf_edge_end_cases(l, add, ctx);
   tni_cf_edge_host_cases(l, add, ctx);
   tni_cf_edge_error_cases(l, add, ctx);
+  tni_cf_edge_ahead_cases(l, add, ctx);
 }

@@ -141,7 +141,9 @@ static void pack_giant(bench *b, const giant *g) {
       tni_cf_fail(b->cf, "%s [%lld,%lld]: the last rows are packed, and no byte behind the first 4 GiB was written",
                   b->f->name, (long long)g->N, (long long)g->K);
   }
-  if (p) (void)b->f->end(p, NULL);
+  /* A format may write what the whole matrix shares only here (format.h, end). */
+  const tn_status end = p ? b->f->end(p, st == TN_OK ? g->at : NULL) : TN_OK;
+  if (st == TN_OK) st = end;
   if (st != TN_OK) {
     if (s.given <= MOST_ROWS)
       tni_cf_fail(b->cf, "%s: packing rows of [%lld,%lld] failed: %s", b->f->name, (long long)g->N, (long long)g->K,

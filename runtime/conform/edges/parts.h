@@ -17,6 +17,7 @@ void tni_cf_edge_width_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx)
 void tni_cf_edge_host_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cf_edge_end_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cf_edge_error_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
+void tni_cf_edge_ahead_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 
 /* What measure says of a task. */
 typedef struct tni_cf_measured {

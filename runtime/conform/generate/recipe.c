@@ -61,6 +61,25 @@ static void make_first(tni_gen_step *s, const tni_gen_form *f) {
   if (f->of) s->word[f->i] = s->word[f->i] / f->of * f->of + f->is;
 }
 
+/* Many devices take multiples of 32 alone, and would see few graphs: a third of all has no other widths. */
+static uint32_t even_width(uint32_t w) { return (w + 31) / 32 * 32; }
+static void make_even(tni_gen_recipe *g) {
+  g->k = even_width(g->k);
+  for (uint32_t i = 0; i < TNI_GEN_STEPS; i++)
+    if (g->step[i].kind <= TNI_GEN_FUSED_CHAIN || g->step[i].kind == TNI_GEN_PRODUCT)
+      g->step[i].word[0] = even_width(g->step[i].word[0]);
+}
+
+/* Most graphs that begin with a norm, of who takes products too, have a product before it: devices make groups of the two. */
+static void put_product_before(tni_gen_recipe *g) {
+  memmove(&g->step[1], &g->step[0], (TNI_GEN_STEPS - 1) * sizeof *g->step);
+  g->step[0].kind = TNI_GEN_MATMUL;
+  g->step[0].word[0] = 0;
+  g->step[1].a = 0; /* the product */
+  if (g->n_steps < 2) g->n_steps = 2;
+  make_even(g);
+}
+
 void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, const tni_gen_form *first, tni_cf_rng *r) {
   static const uint32_t threads[] = {1, 2, 2, 3, 9, 12};
   *g = (tni_gen_recipe){.n_steps = 1 + below(r, TNI_GEN_STEPS), .n_runs = 4 + below(r, 3), .rank = 2 + below(r, 4)};
@@ -93,6 +112,10 @@ void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, const tni_gen_form
     if (wide && g->step[i].word[0] > widths[N_WIDTHS - 1])
       g->step[i].word[0] = widths[g->step[i].word[0] % N_WIDTHS];
   }
+  if (g->values % 3 == 0 && !is_image(g->step[0].kind)) make_even(g);
+  const bool norm = first && first->kind == TNI_GEN_NORM && !g->kept;
+  if (norm && g->values % 3 && weights[TNI_GEN_MATMUL] >= weights[TNI_GEN_NORM])
+    put_product_before(g);
 }
 
 uint32_t tni_gen_rows(const tni_gen_recipe *g, uint32_t i) {

@@ -345,15 +345,20 @@ static int64_t ctx_rows(const cache_case *c) {
 /* Prompts and single positions in turn over one memory: each kind of step has one plan, bound once, whatever the
  * position. Sequences of a batch may stand at different positions. */
 static void steps_choose(cache_case *c, tni_cf_rng *r) {
-  static const int64_t plain[] = {5, 1, 1, 5, 1, 5, 1, 1, 1, 5}, ring[] = {5, 1, 5, 5, 5, 1, 5, 5, 1, 5, 5, 1, 1, 5, 5};
-  const int64_t *S = c->j->ring ? ring : plain;
-  const size_t n = c->j->ring ? sizeof ring / sizeof *ring : sizeof plain / sizeof *plain;
+  static const int64_t plain[] = {5, 1, 1, 5, 1, 5, 1, 1, 1, 5}, around[] = {1, RING + 9, 1, RING + 9},
+                       ring[] = {5, 1, 5, 5, 5, 1, 5, 5, 1, 5, 5, 1, 1, 5, 5};
+  /* Nobody attends: a step may be longer than the ring (graph.h, tn_state). */
+  const bool longer = c->j->ring && c->j->flags & APPEND_ONLY;
+  const int64_t *S = longer ? around : c->j->ring ? ring : plain, many = longer ? RING + 9 : 5;
+  const size_t n = longer       ? sizeof around / sizeof *around
+                   : c->j->ring ? sizeof ring / sizeof *ring
+                                : sizeof plain / sizeof *plain;
   const int64_t rows = c->j->ring ? ctx_rows(c) * 2 : ctx_rows(c);
   const tni_cf_room room = {.rows = c->j->ring ? RING : rows + 9, .gap = 3};
   tni_cf_inst i[2];
   bool made[2] = {false}, ok = true;
   for (int k = 0; k < 2; k++) {
-    int64_t sym[TNI_CF_MAX_SYMBOLS] = {k ? 1 : 5, rows - (k ? 1 : 5)};
+    int64_t sym[TNI_CF_MAX_SYMBOLS] = {k ? 1 : many, rows - (k ? 1 : many)};
     if (c->d.chunk) sym[1] = rows - (sym[0] = c->d.chunk);
     ok = ok && (made[k] = tni_cf_inst_make(&i[k], &c->d, sym, room), made[k] || cache_wrong(c, sym[0], i[k].why));
   }
@@ -369,6 +374,26 @@ static void steps_choose(cache_case *c, tni_cf_rng *r) {
     free(c->shadow[k]);
     c->bytes[k] = NULL;
     c->shadow[k] = NULL;
+  }
+}
+
+/* A plan serves all dims that differ only in symbols which its task does not name: what measure says may not differ there. */
+static void symbols_named(cache_case *c) {
+  const int64_t rows = ctx_rows(c);
+  for (tn_id t = 0; t < c->d.info->n_tasks; t++) {
+    tn_measure m[2] = {{.h = TN_HDR(tn_measure)}, {.h = TN_HDR(tn_measure)}};
+    bool ok = true;
+    for (int k = 0; ok && k < 2; k++) {
+      const int64_t S = c->d.chunk ? c->d.chunk : 1, v[TNI_CF_MAX_SYMBOLS] = {S, (k + 1) * 2 * rows - S};
+      const tn_dims dims = {.h = TN_HDR(tn_dims), .v = v, .n = c->d.view.n_symbols};
+      ok = c->d.view.n_symbols <= TNI_CF_MAX_SYMBOLS && c->h->device->measure(c->d.prog.program, t, &dims, &m[k]) == TN_OK;
+    }
+    if (!ok || m[0].scratch_bytes == m[1].scratch_bytes || c->d.info->tasks[t]->symbols & 2) continue;
+    tni_cf_fail(c->cf,
+                "%s, %s: task %u takes %llu bytes of scratch for a context of %lld rows and %llu for %lld, and its "
+                "`symbols` do not name the context: a plan of one would serve the other (plugin.h, tn_task)",
+                c->j->name, c->text, t, (unsigned long long)m[0].scratch_bytes, (long long)(2 * rows),
+                (unsigned long long)m[1].scratch_bytes, (long long)(4 * rows));
   }
 }
 
@@ -408,10 +433,12 @@ static void cache_ask(tni_cf *cf, const void *arg) {
       if (layout_wanted(c.j, &l[k])) {
         asked++;
         use_layout(&c, &l[k]);
-        if (tni_cf_drive_lower(&c.d))
+        if (tni_cf_drive_lower(&c.d)) {
+          symbols_named(&c);
           steps_choose(&c, &r);
-        else
+        } else {
           cache_wrong(&c, 0, c.d.why);
+        }
       }
     }
     runs += c.runs;
@@ -432,6 +459,7 @@ void tni_cn_cache_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   static const cache_job jobs[] = {{"append", APPEND_ONLY, false, 0},   {"append-flat", APPEND_ONLY | FLAT, false, 0},
                                    {"attention", 0, false, 0},          {"attention-flat", FLAT, false, 0},
                                    {"window", WINDOWED, false, 0},      {"ring", WINDOWED, true, 0},
+                                   {"append-ring", APPEND_ONLY, true, 0},
                                    {"int8", 0, false, TN_DT_I8},        {"int8-ring", WINDOWED, true, TN_DT_I8},
                                    {"int8-flat", FLAT, false, TN_DT_I8}};
   char name[64];

@@ -94,6 +94,8 @@ typedef struct tni_cn_buffers {
 tni_cn_want tni_cn_want_of(const tni_cn_question *q, int64_t N, int64_t K);
 /* Opens; false where it is refused (counted) or breaks (reported). */
 bool tni_cn_try(tni_cf *cf, tni_cf_host *h, const tni_cn_want *w, tni_cn_tally *t, tni_cn_product *p);
+/* Where that is not taken, multiples of 64: many devices take no others, and what is asked has nothing to do with odd sizes. */
+bool tni_cn_try_near(tni_cf *cf, tni_cf_host *h, const tni_cn_want *w, tni_cn_tally *t, tni_cn_product *p);
 /* Where every shape may be a program to compile: fewer of them. */
 bool tni_cn_few(const tni_cf *cf, const tni_cf_host *h);
 bool tni_cn_buffers_make(tni_cn_buffers *b, const tni_cn_product *p, int64_t M);

@@ -18,13 +18,13 @@ typedef struct product_job {
 typedef void (*ask_fn)(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, tni_cn_tally *t);
 
 /* fn of the product of shape M, N, K with memory for it; false where it is not taken. */
-static bool with_shape(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t, int64_t M, int64_t N,
-                       int64_t K, ask_fn fn) {
+static bool with_any(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t, int64_t M, int64_t N,
+                     int64_t K, ask_fn fn, bool near_too) {
   tni_cn_product p;
   tni_cf_inst i;
   tni_cn_buffers b;
   const tni_cn_want w = tni_cn_want_of(q, N, K);
-  if (!tni_cn_try(cf, h, &w, t, &p)) return false;
+  if (!(near_too ? tni_cn_try_near : tni_cn_try)(cf, h, &w, t, &p)) return false;
   M = tni_cn_product_rows(&p, M);
   if (tni_cn_instance(&p, &i, M)) {
     if (tni_cn_buffers_make(&b, &p, M)) fn(&p, &i, &b, t);
@@ -33,6 +33,11 @@ static bool with_shape(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni
   }
   tni_cn_product_close(&p);
   return true;
+}
+
+static bool with_shape(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t, int64_t M, int64_t N,
+                       int64_t K, ask_fn fn) {
+  return with_any(cf, h, q, t, M, N, K, fn, false);
 }
 
 /* Every pattern of values at least once. */
@@ -79,8 +84,8 @@ static void ask_some(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_c
 }
 
 static void ask_long(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t) {
-  ask_shape(cf, h, q, t, 1, 17, 4099);
-  ask_shape(cf, h, q, t, 3, 33, 4099);
+  (void)with_any(cf, h, q, t, 1, 17, 4099, fill_patterns, true);
+  (void)with_any(cf, h, q, t, 3, 33, 4099, fill_patterns, true);
   ask_shape(cf, h, q, t, 1, 48, 11008);
   ask_shape(cf, h, q, t, 1, 3, 66001); /* more than 16 bits count */
 }
@@ -90,7 +95,7 @@ static void ask_rows(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_c
   static const int64_t Ms[] = {1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 17, 24, 31, 33, 64, 65, 97};
   tni_cn_product p;
   const tni_cn_want w = tni_cn_want_of(q, 40, 130);
-  if (!tni_cn_try(cf, h, &w, t, &p)) return;
+  if (!tni_cn_try_near(cf, h, &w, t, &p)) return;
   const size_t n = p.d.chunk ? 1 : sizeof Ms / sizeof *Ms;
   for (size_t k = 0; k < n; k += tni_cn_few(cf, h) && k > 2 ? 3 : 1) {
     const int64_t M = tni_cn_product_rows(&p, Ms[k]);
@@ -152,7 +157,7 @@ static void nan_rows(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, tni_c
 
 static void ask_nan(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t) {
   for (int64_t M = 1; M < 10; M += 4)
-    if (!with_shape(cf, h, q, t, M, 33, 129, nan_rows)) return;
+    if (!with_any(cf, h, q, t, M, 33, 129, nan_rows, true)) return;
 }
 
 /* --- cases ----------------------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ void tni_cn_ask_repeat(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni
   for (size_t k = 0; k < n; k++) {
     tni_cn_product p;
     const tni_cn_want w = tni_cn_want_of(q, shapes[k][1], shapes[k][2]);
-    if (!tni_cn_try(cf, h, &w, t, &p)) continue;
+    if (!tni_cn_try_near(cf, h, &w, t, &p)) continue;
     run_repeated(&p, tni_cn_product_rows(&p, shapes[k][0]), t);
     const int64_t allocs = __atomic_load_n(&h->run_allocs, __ATOMIC_RELAXED);
     if (allocs) tni_cf_fail(cf, "run asked the host for %lld blocks of memory", (long long)allocs);

@@ -5,6 +5,7 @@
 #include "runtime/conform/observe/layer.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,10 +40,16 @@ typedef struct refusing {
   const tn_claim_sink *sink;
   const tn_graph *g;
   uint32_t seed;
+  tn_status said; /* the first no of the host's sink */
 } refusing;
 
+static tn_status sink_said(refusing *r, tn_status st) {
+  if (r->said == TN_OK) r->said = st;
+  return st;
+}
+
 static tn_status refusing_node(void *ctx, tn_id node, const tn_claim *c) {
-  const refusing *r = ctx;
+  refusing *r = ctx;
   tni_obs_header(r->y, c, "tn_claim", TN_UPTO(tn_claim, text), sizeof *c);
   if (c) tni_obs_reserved(r->y, "tn_claim", c->reserved | c->reserved2 | (TN_HAS(c, tn_claim, reserved3) ? c->reserved3 : 0));
   if (c && !memchr(c->text, 0, sizeof c->text))
@@ -51,36 +58,37 @@ static tn_status refusing_node(void *ctx, tn_id node, const tn_claim *c) {
     if (c->constraints[i].rel == TN_REL_IN)
       tni_obs_wrong(r->y, "the claim for node %u has a constraint TN_REL_IN, born in 1.1, and the host is of 1.0 (plugin.h, "
                           "rule 8)", node);
-  if (!r->seed) return r->sink->node(r->sink->ctx, node, c);
+  if (!r->seed) return sink_said(r, r->sink->node(r->sink->ctx, node, c));
   const tn_node *n = node < r->g->n_nodes ? r->g->nodes[node] : NULL;
   uint32_t mix = r->seed;
   for (const char *at = n && n->n_out ? r->g->values[n->out[0]]->name : ""; at && *at; at++)
     mix = (mix ^ (uint8_t)*at) * 16777619u;
   /* A fused node of Tenon's own cannot always go to the host. */
-  if (!n || n->domain[0] || c->verdict != TN_YES || (mix >> 8) % 3) return r->sink->node(r->sink->ctx, node, c);
+  if (!n || n->domain[0] || c->verdict != TN_YES || (mix >> 8) % 3)
+    return sink_said(r, r->sink->node(r->sink->ctx, node, c));
   const tn_claim no = {
       .h = TN_HDR(tn_claim), .verdict = TN_NO, .reason = TN_WHY_OPTION, .text = "the kit wants it elsewhere"};
-  return r->sink->node(r->sink->ctx, node, &no);
+  return sink_said(r, r->sink->node(r->sink->ctx, node, &no));
 }
 static tn_status refusing_group(void *ctx, const tn_id *nodes, uint32_t n, const tn_claim *c) {
-  const refusing *r = ctx;
+  refusing *r = ctx;
   tni_obs_header(r->y, c, "tn_claim", TN_UPTO(tn_claim, text), sizeof *c);
-  return r->sink->group(r->sink->ctx, nodes, n, c);
+  return sink_said(r, r->sink->group(r->sink->ctx, nodes, n, c));
 }
 static tn_status refusing_state(void *ctx, tn_id value, const tn_layout *const *accepted, uint32_t n) {
-  const refusing *r = ctx;
+  refusing *r = ctx;
   for (uint32_t i = 0; i < n && accepted; i++) {
     tni_obs_header(r->y, accepted[i], "tn_layout", sizeof(tn_layout), sizeof(tn_layout));
     tni_obs_reserved(r->y, "tn_layout", accepted[i]->reserved);
   }
-  return r->sink->state(r->sink->ctx, value, accepted, n);
+  return sink_said(r, r->sink->state(r->sink->ctx, value, accepted, n));
 }
 
 static tn_status obs_claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink,
                            tn_error *err) {
   tni_cf_loan l;
   tni_obs_lent_error own;
-  refusing r = {layer_of(d), sink, g, layer_of(d)->refuse};
+  refusing r = {layer_of(d), sink, g, layer_of(d)->refuse, TN_OK};
   const tn_claim_sink ours = {
       .h = TN_HDR(tn_claim_sink), .ctx = &r, .node = refusing_node, .group = refusing_group, .state = refusing_state};
   sink = &ours;
@@ -91,6 +99,9 @@ static tn_status obs_claim(tn_device *d, const tn_graph *g, const tn_dims *at, c
   const tn_status st = layer_of(d)->real->claim(layer_of(d)->real, head, lent ? lend_dims(&l, at) : at, s,
                                               tni_obs_error(&own, err));
   tni_cf_call_over(before);
+  /* What the sink said is handed on; why it said so the host knows (tni_claims.fault). */
+  if (st != TN_OK && st == r.said && !own.error.message[0])
+    snprintf(own.error.message, sizeof own.error.message, "the host's sink said so");
   tni_obs_error_over(layer_of(d), "claim", st, &own, err);
   tni_cf_loan_end(&l);
   return st;

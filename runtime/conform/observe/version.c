@@ -82,6 +82,14 @@ void tni_obs_program(layer *l, const tn_program_info *f) {
   for (uint32_t i = 0; f && f->tasks && i < f->n_tasks; i++)
     tni_obs_header(l, f->tasks[i], "tn_task", sizeof(tn_task), sizeof(tn_task)),
         tni_obs_reserved(l, "tn_task", f->tasks[i] ? f->tasks[i]->reserved | f->tasks[i]->flags : 0);
+  for (uint32_t i = 0; f && f->tasks && f->slots && i < f->n_tasks; i++)
+    for (uint32_t u = 0; u < f->tasks[i]->n_uses; u++) {
+      const tn_id slot = f->tasks[i]->uses[u].slot;
+      const uint32_t engine = f->tasks[i]->engine;
+      if (slot < f->n_slots && engine < 32 && !(f->slots[slot]->engines & 1u << engine))
+        tni_obs_wrong(l, "task %u runs on engine %u and uses slot %u, whose `engines` do not have it (plugin.h, tn_slot)", i,
+                      engine, slot);
+    }
   for (uint32_t i = 0; f && f->needs && i < f->n_needs; i++)
     if (f->needs[i] && TN_HAS(f->needs[i], tn_need, reserved)) tni_obs_reserved(l, "tn_need", f->needs[i]->reserved);
   if (f) tni_obs_reserved(l, "tn_program_info", f->reserved);

@@ -100,6 +100,9 @@ void tni_cf_report_text(const tni_cf_report *r, const tni_cf_about *a, FILE *f) 
   }
   fprintf(f, "%s: %u cases: %u passed, %u failed, %u not asked, %.1f s, seed %llu\n", a->plugin, r->n, r->passed,
           r->failed, r->skipped, r->seconds, (unsigned long long)r->seed);
+  uint32_t late = 0;
+  for (uint32_t i = 0; i < r->n; i++) late += r->results[i].skip && !strcmp(r->results[i].skip, TNI_CF_TIME_UP);
+  if (late) fprintf(f, "%u cases were not asked because %s: give it more minutes, or --case\n", late, TNI_CF_TIME_UP);
   const char *why = json_string_value(json_object_get(r->listing, "why"));
   if (why) fprintf(f, "%s: %s\n", a->plugin, why);
 }

@@ -192,7 +192,7 @@ static void count_hung(case_runner *w, bool late) {
 static const char *no_more(const case_runner *w) {
   if (hangs_on(w)) return "case after case took longer than its limit: mend the first, or name cases with --case";
   if (w->o->fail_fast && w->r->failed) return "another case has failed (--fail-fast)";
-  return w->deadline > 0 && tni_cf_clock() > w->deadline ? "the time of --minutes was up" : NULL;
+  return w->deadline > 0 && tni_cf_clock() > w->deadline ? TNI_CF_TIME_UP : NULL;
 }
 
 /* The next case that is still to be run, in a free slot; w->failed where none can be started. */

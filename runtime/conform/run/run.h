@@ -19,6 +19,9 @@
 
 enum { TNI_CF_PASSED = 0, TNI_CF_FAILED = 1, TNI_CF_SKIPPED = 2 };
 
+/* Why a case was skipped that --minutes left no time for. */
+#define TNI_CF_TIME_UP "the time of --minutes was up"
+
 typedef struct tni_cf_result {
   char *name;
   uint32_t verdict; /* TNI_CF_PASSED ... */

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Compiled blobs: what tenon.offline compiles is what bind finds and what gives the same bits, and a blob that is
+ * damaged is not believed.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include <tenon/offline.h>
+
+#include "runtime/conform/edges/parts.h"
+
+enum { ROWS = 5, MOST_GRAPHS = 12 };
+
+static const tn_offline *offline_of(const tni_cf_host *h) {
+  const tn_plugin *p = h->p.plugin;
+  const tn_offline *o = TN_HAS(p, tn_plugin, get_extension) && p->get_extension
+                            ? p->get_extension(h->p.plugin, TN_OFFLINE, 1)
+                            : NULL;
+  return o && TN_HAS(o, tn_offline, compile) && o->compile ? o : NULL;
+}
+
+/* Runs the graph over the blobs; where want is there already its bits are compared. May be refused where they are spoiled. */
+static void run_over(tni_cf *cf, const tni_cf_claimed *c, tni_cf_blobs *b, void **want, const char *what) {
+  tni_cf_host h;
+  tni_cf_rig rig;
+  tni_cf_rng r = tni_cf_rng_of(cf, 1);
+  const bool first = !want[0];
+  fprintf(stderr, "%s: %s\n", c->graph, what);
+  tni_cf_blobs_hold(b);
+  if (tni_cf_host_open(cf, &h, &(tni_cf_ask){.may_fail = b->spoil != 0})) {
+    const bool ok = tni_cf_rig_claim(&rig, &h, tni_cf_graph_find(c->graph), c->phase, &r) &&
+                    tni_cf_rig_prepare(&rig, ROWS, &r) && tni_cf_rig_run(&rig, 0x5b, TNI_CF_EVEN);
+    if (!ok && !b->spoil) tni_cf_fail(cf, "%s: %s: %s", c->graph, what, rig.why);
+    if (ok && first && !tni_cf_edge_keep(cf, &rig, want)) tni_cf_fail(cf, "no memory");
+    if (ok && !first && !tni_cf_edge_same(&rig, want))
+      tni_cf_fail(cf,
+                  "%s: %s, and results are others than those of a plugin that compiles in bind: a blob of the cache may be "
+                  "damaged or stale, and bind compiles anew where it does not fit (tenon/offline.h)",
+                  c->graph, what);
+    tni_cf_rig_finish(&rig);
+    tni_cf_host_close(cf, &h);
+  }
+  tni_cf_blobs_hold(NULL);
+}
+
+/* False: it has no table for this. */
+static bool compile_into(tni_cf *cf, const tni_cf_claimed *c, tni_cf_blobs *b) {
+  tni_cf_host h;
+  tni_cf_rig rig;
+  tni_cf_rng r = tni_cf_rng_of(cf, 1);
+  bool there = false;
+  fprintf(stderr, "%s: compiled ahead\n", c->graph);
+  tni_cf_blobs_hold(b);
+  if (tni_cf_host_open(cf, &h, NULL)) {
+    const tn_offline *o = offline_of(&h);
+    there = o != NULL;
+    if (o && !(tni_cf_rig_claim(&rig, &h, tni_cf_graph_find(c->graph), c->phase, &r) &&
+               tni_cf_drive_ahead(&rig.d, o, ROWS)))
+      tni_cf_fail(cf, "%s: compiled ahead: %s", c->graph, rig.d.why[0] ? rig.d.why : rig.why);
+    if (o) tni_cf_rig_finish(&rig);
+    tni_cf_host_close(cf, &h);
+  }
+  tni_cf_blobs_hold(NULL);
+  return there;
+}
+
+static void ask_ahead(tni_cf *cf, const void *arg) {
+  const tni_cf_claimed *c;
+  long long graphs = 0, blobs = 0;
+  (void)arg;
+  for (uint32_t i = 0; i < MOST_GRAPHS && cf->verdict == TNI_CF_PASS && (c = tni_cf_edge_taken(cf->listing, i)); i++) {
+    void *want[TNI_CN_MAX_OUT] = {NULL};
+    tni_cf_blobs none = {0}, ahead = {0};
+    run_over(cf, c, &none, want, "nothing compiled ahead");
+    const bool there = compile_into(cf, c, &ahead);
+    if (!there && !i) tni_cf_skip(cf, "it has no extension tenon.offline (tenon/offline.h)");
+    const long long kept = ahead.puts;
+    if (there && kept && cf->verdict == TNI_CF_PASS) run_over(cf, c, &ahead, want, "over what was compiled ahead");
+    if (there && kept && cf->verdict == TNI_CF_PASS && !ahead.hits)
+      tni_cf_fail(cf,
+                  "%s: compile keeps %lld blobs, and bind asks for none of them: it is found by an equal key, that of the "
+                  "same task and dims (tenon/offline.h)",
+                  c->graph, kept);
+    graphs += there && kept;
+    blobs += kept;
+    tni_cf_blobs_free(&none);
+    tni_cf_blobs_free(&ahead);
+    if (!there) return;
+  }
+  if (cf->verdict == TNI_CF_PASS && !graphs) tni_cf_skip(cf, "compile keeps nothing for any graph that is taken");
+  if (graphs) tni_cf_note(cf, "%lld blobs for %lld graphs", blobs, graphs);
+}
+
+static void ask_spoiled(tni_cf *cf, const void *arg) {
+  static const char *const ways[] = {"", "a bit in the middle of a blob is another", "a blob is half as long",
+                                     "a bit of a blob's last byte is another", "a bit of a blob's first byte is another"};
+  const tni_cf_claimed *c;
+  long long graphs = 0, blobs = 0;
+  (void)arg;
+  for (uint32_t i = 0; i < MOST_GRAPHS && cf->verdict == TNI_CF_PASS && (c = tni_cf_edge_taken(cf->listing, i)); i++) {
+    void *want[TNI_CN_MAX_OUT] = {NULL};
+    tni_cf_blobs b = {0};
+    run_over(cf, c, &b, want, "an empty cache");
+    for (uint32_t k = 1; k < sizeof ways / sizeof *ways && b.puts && cf->verdict == TNI_CF_PASS; k++) {
+      b.spoil = k;
+      run_over(cf, c, &b, want, ways[k]);
+    }
+    graphs += b.puts > 0;
+    blobs += b.puts;
+    tni_cf_blobs_free(&b);
+  }
+  if (cf->verdict == TNI_CF_PASS && !graphs) tni_cf_skip(cf, "it keeps nothing by tn_host.cache_put");
+  if (graphs) tni_cf_note(cf, "%lld blobs of %lld graphs, each damaged in four ways", blobs, graphs);
+}
+
+void tni_cf_edge_ahead_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
+  (void)l;
+  add(ctx, &(tni_cf_case){"errors/ahead", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, ask_ahead, NULL, 60000});
+  add(ctx, &(tni_cf_case){"errors/blobs", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, ask_spoiled, NULL, 60000});
+}
