@@ -6,6 +6,7 @@
 #ifndef TENON_ORACLE_ORACLE_H
 #define TENON_ORACLE_ORACLE_H
 
+#include "runtime/oracle/reference_attend.h"
 #include "runtime/oracle/reference_chain.h"
 
 #endif

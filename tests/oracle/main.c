@@ -3,6 +3,6 @@
 #include "tests/kit/rig.h"
 
 int main(void) {
-  static void (*const suites[])(void) = {suite_reference, suite_fused};
+  static void (*const suites[])(void) = {suite_reference, suite_fused, suite_attend};
   return rig_run_suites(suites, sizeof suites / sizeof *suites);
 }

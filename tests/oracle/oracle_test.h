@@ -7,5 +7,6 @@
 
 void suite_reference(void);
 void suite_fused(void);
+void suite_attend(void);
 
 #endif

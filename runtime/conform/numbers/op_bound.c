@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/conform/numbers/op.h"
+#include "runtime/oracle/oracle.h"
 
 typedef struct judge {
   const tni_cn_row *row;
@@ -134,22 +135,20 @@ static void row_most(const tni_tensor *t, tni_arena *a, double *top) {
   for (int64_t i = 0; x && i < tni_cn_count(t); i++) *top = fmax(*top, isfinite(x[i]) ? fabs((double)x[i]) : 0);
 }
 
-/* A score is off by ds, so its weight by 2 ds of itself, and the mixture by that times the largest value. */
 static bool bound_attend(const judge *j) {
-  double q, k, v, m;
+  double q, k;
   const tni_tensor *K = j->in[1];
   const tn_node *n = &tni_graph_node(j->b->g, j->b->node)->pub;
   const int64_t heads = tni_attr_i(n, "kv_num_heads", 0);
-  const int64_t T = K->rank == 3 ? K->dims[1] : K->dims[2],
-                D = K->rank == 3 && heads ? K->dims[2] / heads : K->dims[K->rank - 1];
+  const int64_t D = K->rank == 3 && heads ? K->dims[2] / heads : K->dims[K->rank - 1];
+  tni_attend_given g = {
+      .T = K->rank == 3 ? K->dims[1] : K->dims[2], .terms = (double)D + 8, .u = j->u, .tiny = j->tiny};
   row_most(j->in[0], j->a, &q);
   row_most(K, j->a, &k);
-  row_most(j->in[2], j->a, &v);
-  row_most(n->n_in > 3 ? j->in[3] : NULL, j->a, &m);
-  const double scale = node_attr(j, "scale", 1 / sqrt((double)(D ? D : 1)));
-  const double score = fabs(scale) * q * k * (double)D, ds = ((double)D + 8) * j->u * score + 4 * j->u * (score + m);
-  const double e = (2 * ds + ((double)T + j->row->c + 220) * j->u) * v + 4 * j->tiny;
-  for (int64_t i = 0; i < j->n; i++) j->bound[i] = (float)e;
+  row_most(j->in[2], j->a, &g.v);
+  row_most(n->n_in > 3 ? j->in[3] : NULL, j->a, &g.added);
+  g.score = fabs(node_attr(j, "scale", 1 / sqrt((double)(D ? D : 1)))) * q * k * (double)D;
+  for (int64_t i = 0; i < j->n; i++) j->bound[i] = (float)tni_reference_attend(&g);
   return true;
 }
 

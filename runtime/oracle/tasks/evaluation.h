@@ -65,4 +65,7 @@ TN_MUST_CHECK tn_status tni_ref_shaped(tni_evaluation *ev, tn_id node, tni_evalu
 /* A tenon.FusedMatMul of f32: outs[n_out], with bounds carried through the chain (docs/numerics.md). */
 TN_MUST_CHECK tn_status tni_ref_fused(tni_evaluation *ev, tn_id node, tni_evaluated *outs);
 
+/* What f32 results of attention may be off by, from its operands: out->bound, not under 1e-5 of the largest. */
+TN_MUST_CHECK tn_status tni_ref_attend_bound(tni_evaluation *ev, const tn_node *n, tni_evaluated *out);
+
 #endif

@@ -128,6 +128,7 @@ static tn_status evaluate_node(tni_evaluation *ev, tn_id node) {
     st = float_product(ev, node, out);
   else
     st = host_node(ev, node, false, out);
+  if (st == TN_OK && tni_is_attention(n->op)) st = tni_ref_attend_bound(ev, n, out);
   ev->n_done += n->n_out;
   return st;
 }

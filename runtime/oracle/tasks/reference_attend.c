@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention's bound in a judged run: scores grow with what the nodes before it gave, and so does what rounding does to
+ * their exponentials. A score of D products is taken to be off by LAMBDA sqrt(D) roundings of the product of the two
+ * rows' lengths, not by D: Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019.
+ */
+#include <float.h>
+#include <math.h>
+
+#include "runtime/graph/ir.h"
+#include "runtime/oracle/oracle.h"
+#include "runtime/oracle/tasks/evaluation.h"
+
+enum { Q, K, V, MASK, PAST_K, PAST_V, FIRST_OTHER };
+enum { LAMBDA = 6, HIDES = 150 }; /* a score HIDES below another weighs nothing in f32 */
+
+/* Input i as floats; NULL: it is not there, or has no magnitudes. */
+static tn_status floats_of(tni_evaluation *ev, const tn_node *n, uint32_t i, float **x, int64_t *count) {
+  tni_tensor t;
+  *x = NULL;
+  *count = 0;
+  if (i >= n->n_in || n->in[i] == TN_NONE) return TN_OK;
+  const tn_status st = tni_ref_operand(ev, n->in[i], &t);
+  if (st != TN_OK || t.dtype == TN_DT_BOOL || t.dtype == TN_DT_I64 || t.dtype == TN_DT_I32) return st;
+  if (tni_dims_count(t.dims, t.rank, count) != TN_OK) return TN_E_LIMIT;
+  *x = tni_arena_alloc(ev->arena, (size_t)(*count + 1) * sizeof(float), 64);
+  if (!*x) return tni_fail_memory(ev->err, n->name);
+  tni_tensor_to_f32(&t, 0, *count, *x);
+  return TN_OK;
+}
+
+/* The largest finite magnitude of input i that is not over `limit`. */
+static tn_status greatest(tni_evaluation *ev, const tn_node *n, uint32_t i, double limit, double *top) {
+  int64_t count;
+  float *x;
+  const tn_status st = floats_of(ev, n, i, &x, &count);
+  for (int64_t k = 0; st == TN_OK && x && k < count; k++)
+    if (fabs((double)x[k]) <= limit) *top = fmax(*top, fabs((double)x[k]));
+  return st;
+}
+
+/* The largest length of D elements of input i. */
+static tn_status longest(tni_evaluation *ev, const tn_node *n, uint32_t i, int64_t D, double *top) {
+  int64_t count;
+  float *x;
+  const tn_status st = floats_of(ev, n, i, &x, &count);
+  for (int64_t row = 0; st == TN_OK && x && row + D <= count; row += D) {
+    double square = 0;
+    for (int64_t d = 0; d < D; d++) square += (double)x[row + d] * (double)x[row + d];
+    if (square <= DBL_MAX) *top = fmax(*top, sqrt(square));
+  }
+  return st;
+}
+
+/* Elements of a head, and keys. */
+static tn_status keys_of(tni_evaluation *ev, const tn_node *n, int64_t *D, int64_t *T) {
+  tni_tensor k, past;
+  tn_status st = tni_ref_header(ev, n->in[K], &k);
+  if (st != TN_OK) return st;
+  const int64_t heads = tni_attr_i(n, "kv_num_heads", 0);
+  *T = k.rank == 3 ? k.dims[1] : k.dims[2];
+  *D = k.rank == 3 && heads > 0 ? k.dims[2] / heads : k.dims[k.rank - 1];
+  if (n->n_in > PAST_K && n->in[PAST_K] != TN_NONE && (st = tni_ref_header(ev, n->in[PAST_K], &past)) == TN_OK)
+    *T += past.rank == 4 ? past.dims[2] : 0;
+  return st;
+}
+
+static tn_status measure(tni_evaluation *ev, const tn_node *n, tni_attend_given *g) {
+  int64_t D = 1;
+  double q = 0, k = 0, slopes = 0;
+  tn_status st = keys_of(ev, n, &D, &g->T);
+  if (st == TN_OK && D < 1) D = 1;
+  if (st == TN_OK) st = longest(ev, n, Q, D, &q);
+  for (uint32_t i = K; st == TN_OK && i <= PAST_K; i += PAST_K - K) st = longest(ev, n, i, D, &k);
+  for (uint32_t i = V; st == TN_OK && i <= PAST_V; i += PAST_V - V) st = greatest(ev, n, i, DBL_MAX, &g->v);
+  g->score = fabs(tni_attr_f(n, "scale", 1 / sqrt((double)D))) * q * k;
+  g->terms = LAMBDA * sqrt((double)D + 8);
+  if (st == TN_OK) st = greatest(ev, n, MASK, 2 * g->score + HIDES, &g->added);
+  /* slopes of tenon.Attention are multiplied by a distance */
+  for (uint32_t i = FIRST_OTHER; st == TN_OK && n->op == TN_OP_TENON_ATTENTION && i < n->n_in; i++)
+    st = greatest(ev, n, i, DBL_MAX, &slopes);
+  g->added += slopes * (double)g->T;
+  return st;
+}
+
+tn_status tni_ref_attend_bound(tni_evaluation *ev, const tn_node *n, tni_evaluated *out) {
+  tni_attend_given g = {.u = 0x1p-24, .tiny = 0x1p-126};
+  double top = 0;
+  int64_t count = 0;
+  if (out->t.dtype != TN_DT_F32 || out->bound) return TN_OK;
+  const tn_status st = measure(ev, n, &g);
+  if (st != TN_OK) return st;
+  if (tni_dims_count(out->t.dims, out->t.rank, &count) != TN_OK) return TN_E_LIMIT;
+  out->bound = tni_arena_alloc(ev->arena, (size_t)(count + 1) * sizeof(float), 64);
+  if (!out->bound) return tni_fail_memory(ev->err, n->name);
+  const float *y = out->t.data;
+  for (int64_t i = 0; i < count; i++) top = fmax(top, fabs((double)y[i]));
+  const double e = fmin(fmax(tni_reference_attend(&g), 1e-5 * top), FLT_MAX); /* an infinite bound judges nothing */
+  for (int64_t i = 0; i < count; i++) out->bound[i] = (float)e;
+  return TN_OK;
+}
