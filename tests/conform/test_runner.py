@@ -22,6 +22,8 @@ def say(**k):
     out.write(json.dumps(k) + "\n")
     out.flush()
 names = ["a/pass", "a/fail", "a/skip", "b/crash", "b/exit", "b/status", "b/hang", "b/sanitizer", "b/closed", "c/seed"]
+if os.environ.get("SLOW"):
+    names = [f"d/slow/{i}" for i in range(9)] + ["generated/graphs/1"]
 if sys.argv[1] == "list":
     if os.environ.get("DIES") and "--blind" not in sys.argv:
         os.kill(os.getpid(), signal.SIGILL)
@@ -37,7 +39,10 @@ if sys.argv[1] == "list":
     sys.exit(0)
 case = sys.argv[2 if sys.argv[1] == "case" else 1]
 case = next(a for a in sys.argv[1:] if a in names or a.startswith("levels/"))
-if case == "a/fail":
+if case.startswith("d/slow"):
+    time.sleep(1)
+    say(end="pass")
+elif case == "a/fail":
     say(fail="two is three <&>"); say(note="of interest"); say(end="fail")
 elif case == "a/skip":
     say(skip="not here"); say(end="skip")
@@ -101,6 +106,14 @@ class Runner(unittest.TestCase):
         self.assertEqual(r['cases'][0]['notes'], ['77'])
         rc, r = self.report('--case', 'c/se?d')
         self.assertEqual(r['cases'][0]['notes'], [str(r['seed'])])
+
+    def test_minutes(self):
+        """Random graphs have the second half, and what was not asked for want of time is counted."""
+        p = self.run_kit('--minutes', '0.1', '--jobs', '1', '--verbose', env={'SLOW': '1'})
+        self.assertEqual(p.returncode, 0, p.stdout)
+        self.assertRegex(p.stdout, r'pass +generated/graphs/1')
+        self.assertRegex(p.stdout, r'skip +d/slow/8')
+        self.assertRegex(p.stdout, r'\n[1-6] cases were not asked because the time of --minutes was up')
 
     def test_replay_is_said(self):
         p = self.run_kit('--case', 'a/fail', '--seed', '9', '--option', 'k=v')

@@ -155,8 +155,10 @@ typedef struct case_runner {
   tni_cf_report *r;
   run_slot *slots;
   uint32_t next, done;
+  bool *begun;          /* by case */
   uint32_t hung, since; /* cases that took too long; those that have ended since the first of them */
   double deadline;      /* 0: none */
+  double half;          /* from then on random graphs come first */
   int failed;           /* errno of a process that could not be started: no plugin's fault, and the end of the run */
   char dir[64], listing[96], seed[32];
 } case_runner;
@@ -195,10 +197,22 @@ static const char *no_more(const case_runner *w) {
   return w->deadline > 0 && tni_cf_clock() > w->deadline ? TNI_CF_TIME_UP : NULL;
 }
 
+/* In the listing's order, but for random graphs in the second half of --minutes. r->n: there is none. */
+static uint32_t next_case(case_runner *w) {
+  const uint32_t n = w->r->n;
+  uint32_t at = n;
+  if (w->deadline > 0 && tni_cf_clock() > w->half)
+    for (uint32_t i = 0; i < n && at == n; i++)
+      if (!w->begun[i] && !strncmp(w->r->results[i].name, "generated/", 10)) at = i;
+  while (w->next < n && w->begun[w->next]) w->next++;
+  if (at == n) at = w->next;
+  if (at < n) w->begun[at] = true;
+  return at;
+}
+
 /* The next case that is still to be run, in a free slot; w->failed where none can be started. */
 static void fill_slot(case_runner *w, run_slot *s) {
-  while (w->next < w->r->n && !s->child.pid) {
-    const uint32_t at = w->next++;
+  for (uint32_t at; !s->child.pid && (at = next_case(w)) < w->r->n;) {
     tni_cf_result *one = &w->r->results[at];
     const char *why = no_more(w);
     if (why && one->verdict == TNI_CF_PASSED) {
@@ -259,7 +273,7 @@ int tni_cf_run(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uint32_t n
   char cache[96];
   *r = (tni_cf_report){.seed = o->seed};
   case_runner w = {.o = &own, .r = r, .slots = calloc(o->jobs ? o->jobs : 1, sizeof *w.slots)};
-  if (o->minutes > 0) w.deadline = start + 60 * o->minutes;
+  if (o->minutes > 0) w.deadline = start + 60 * o->minutes, w.half = start + 30 * o->minutes;
   snprintf(w.dir, sizeof w.dir, "/tmp/tenon-conform-XXXXXX");
   if (!w.slots || !mkdtemp(w.dir)) return free(w.slots), snprintf(why, n_why, "/tmp: %s", strerror(errno)), -1;
   snprintf(cache, sizeof cache, "%s/cache", w.dir);
@@ -267,7 +281,7 @@ int tni_cf_run(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uint32_t n
   int rc = list_cases(&own, r, why, n_why);
   if (rc == 0 && !o->list) {
     snprintf(w.seed, sizeof w.seed, "%llu", (unsigned long long)o->seed);
-    const int unwritten = write_listing(&w);
+    const int unwritten = (w.begun = calloc(r->n + 1, sizeof *w.begun)) ? write_listing(&w) : ENOMEM;
     if (unwritten)
       rc = -1, snprintf(why, n_why, "%s: %s", w.dir, strerror(unwritten));
     else
@@ -276,6 +290,7 @@ int tni_cf_run(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uint32_t n
   }
   (void)nftw(w.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
   free(w.slots);
+  free(w.begun);
   r->seconds = tni_cf_clock() - start;
   return rc;
 }
