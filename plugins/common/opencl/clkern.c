@@ -91,14 +91,30 @@ static const char *keep_text(tni_cl_kernels *k, const char *text) {
   return copy ? copy : "out of memory";
 }
 
+/* FNV-1a, kept behind a binary: drivers crash on one that is damaged. */
+enum { SUM_BYTES = sizeof(uint64_t) };
+static uint64_t sum_of(const unsigned char *bytes, size_t n) {
+  uint64_t h = UINT64_C(0xcbf29ce484222325);
+  for (size_t i = 0; i < n; i++) h = (h ^ bytes[i]) * UINT64_C(0x100000001b3);
+  return h;
+}
+
+static bool is_whole(const unsigned char *bytes, uint64_t n) {
+  uint64_t sum;
+  if (n <= SUM_BYTES) return false;
+  memcpy(&sum, bytes + n - SUM_BYTES, SUM_BYTES);
+  return sum == sum_of(bytes, (size_t)n - SUM_BYTES);
+}
+
 static bool build_binary(tni_cl_kernels *k, tni_cl_program *p) {
   const tni_cl_api *a = k->c->api;
   const void *data;
   uint64_t n;
   cl_int status = CL_SUCCESS, code = CL_SUCCESS;
-  if (!get_from_cache(k, p, "binary", &data, &n) || n == 0) return false;
+  if (!get_from_cache(k, p, "binary", &data, &n)) return false;
   const unsigned char *bytes = data;
-  const size_t size = (size_t)n;
+  if (!is_whole(bytes, n)) return false;
+  const size_t size = (size_t)n - SUM_BYTES;
   cl_program prog = a->CreateProgramWithBinary(k->c->context, 1, &k->c->info->id, &size, &bytes, &status, &code);
   if (prog && code == CL_SUCCESS && status == CL_SUCCESS)
     code = a->BuildProgram(prog, 1, &k->c->info->id, p->options, NULL, NULL);
@@ -116,10 +132,13 @@ static void keep_binary(tni_cl_kernels *k, const tni_cl_program *p) {
   const tni_cl_api *a = k->c->api;
   size_t n = 0;
   if (a->GetProgramInfo(p->program, CL_PROGRAM_BINARY_SIZES, sizeof n, &n, NULL) != CL_SUCCESS || n == 0) return;
-  unsigned char *bytes = k->host->alloc(k->host->ctx, n, 64, TN_TAG_SCRATCH);
+  unsigned char *bytes = k->host->alloc(k->host->ctx, n + SUM_BYTES, 64, TN_TAG_SCRATCH);
   if (!bytes) return;
-  if (a->GetProgramInfo(p->program, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL) == CL_SUCCESS)
-    put_in_cache(k, p, "binary", bytes, n);
+  if (a->GetProgramInfo(p->program, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL) == CL_SUCCESS) {
+    const uint64_t sum = sum_of(bytes, n);
+    memcpy(bytes + n, &sum, SUM_BYTES);
+    put_in_cache(k, p, "binary", bytes, n + SUM_BYTES);
+  }
   k->host->free(k->host->ctx, bytes);
 }
 
