@@ -7,7 +7,6 @@
 #include <float.h>
 #include <math.h>
 
-#include "runtime/graph/ir.h"
 #include "runtime/oracle/oracle.h"
 #include "runtime/oracle/tasks/evaluation.h"
 
