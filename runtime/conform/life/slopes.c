@@ -85,9 +85,10 @@ static void slope_judge(tni_cf *cf, const char *what, const tni_cf_held *at) {
       "child processes",  "blocks of the host's memory"};
   for (int i = 0; i < TNI_CF_HOLDS; i++) {
     const long long first = at[1].n[i] - at[0].n[i], second = at[2].n[i] - at[1].n[i];
-    /* The heap of the whole process is the kit's and a driver's too: what stays of each round has a size there. */
+    /* The heap of the whole process is the kit's and a driver's too: what stays of each round has a size there, a
+     * multiple of the allocator's 16 bytes. */
     const long long least = i == TNI_CF_HEAP ? STRETCH * 16 : STRETCH / 2;
-    if (i == TNI_CF_HEAP && (!at[0].lone || first != second)) continue;
+    if (i == TNI_CF_HEAP && (!at[0].lone || first != second || first % (STRETCH * 16))) continue;
     if (first >= least && second >= least)
       tni_cf_fail(cf,
                   "%s: %.3g %s stay of every round (%lld in the first %d, %lld in the next): give back what you take",
