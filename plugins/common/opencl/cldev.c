@@ -69,22 +69,24 @@ static uint32_t features_of(const picker *p, const tni_cl_info *i) {
   for (size_t k = 0; k < sizeof known / sizeof *known; k++)
     if (has_cl_extension(i, known[k].extension)) f |= known[k].bit;
   if (device_number(p, i->id, CL_DEVICE_IMAGE_SUPPORT)) f |= TNI_CLF_IMAGES;
-  if ((f & TNI_CLF_IMAGES) && i->pitch_px && has_cl_extension(i, "cl_khr_image2d_from_buffer")) f |= TNI_CLF_IMAGE2D_BUF;
+  if ((f & TNI_CLF_IMAGES) && i->pitch_px && has_cl_extension(i, "cl_khr_image2d_from_buffer"))
+    f |= TNI_CLF_IMAGE2D_BUF;
   if (device_number(p, i->id, CL_DEVICE_HOST_UNIFIED_MEMORY)) f |= TNI_CLF_UNIFIED;
   if (device_number(p, i->id, CL_DEVICE_LOCAL_MEM_TYPE) == CL_LOCAL) f |= TNI_CLF_LOCAL;
   return f & p->wish->mask;
 }
 
-/* FNV-1a over the strings that compiled kernels depend on, four lanes with different starts. */
+uint64_t tni_cl_fnv(uint64_t h, const void *data, size_t n) {
+  for (size_t i = 0; i < n; i++) h = (h ^ ((const uint8_t *)data)[i]) * UINT64_C(0x100000001b3);
+  return h;
+}
+
+/* Over the strings that compiled kernels depend on, their ends too, four lanes with different starts. */
 static void make_key(tni_cl_info *i) {
   const char *parts[] = {i->name, i->driver, i->version, i->platform_version};
   for (uint32_t lane = 0; lane < 4; lane++) {
-    uint64_t h = UINT64_C(0xcbf29ce484222325) + lane * UINT64_C(0x9e3779b97f4a7c15);
-    for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
-      for (const char *c = parts[p];; c++) {
-        h = (h ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
-        if (!*c) break;
-      }
+    uint64_t h = TNI_CL_FNV + lane * UINT64_C(0x9e3779b97f4a7c15);
+    for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) h = tni_cl_fnv(h, parts[p], strlen(parts[p]) + 1);
     memcpy(i->key + 8 * lane, &h, 8);
   }
 }

@@ -92,4 +92,8 @@ TN_MUST_CHECK tn_status tni_cl_map(tn_buffer *b, uint64_t offset, uint64_t n, ui
                                    tn_error *err);
 TN_MUST_CHECK tn_status tni_cl_unmap(tn_buffer *b, void *ptr, tn_error *err);
 
+/* FNV-1a of n bytes, going on from h; TNI_CL_FNV: from the start. */
+#define TNI_CL_FNV UINT64_C(0xcbf29ce484222325)
+uint64_t tni_cl_fnv(uint64_t h, const void *data, size_t n);
+
 #endif

@@ -91,19 +91,14 @@ static const char *keep_text(tni_cl_kernels *k, const char *text) {
   return copy ? copy : "out of memory";
 }
 
-/* FNV-1a, kept behind a binary: drivers crash on one that is damaged. */
+/* Kept after a binary: drivers crash on one that is damaged. */
 enum { SUM_BYTES = sizeof(uint64_t) };
-static uint64_t sum_of(const unsigned char *bytes, size_t n) {
-  uint64_t h = UINT64_C(0xcbf29ce484222325);
-  for (size_t i = 0; i < n; i++) h = (h ^ bytes[i]) * UINT64_C(0x100000001b3);
-  return h;
-}
 
 static bool is_whole(const unsigned char *bytes, uint64_t n) {
   uint64_t sum;
   if (n <= SUM_BYTES) return false;
   memcpy(&sum, bytes + n - SUM_BYTES, SUM_BYTES);
-  return sum == sum_of(bytes, (size_t)n - SUM_BYTES);
+  return sum == tni_cl_fnv(TNI_CL_FNV, bytes, (size_t)n - SUM_BYTES);
 }
 
 static bool build_binary(tni_cl_kernels *k, tni_cl_program *p) {
@@ -135,7 +130,7 @@ static void keep_binary(tni_cl_kernels *k, const tni_cl_program *p) {
   unsigned char *bytes = k->host->alloc(k->host->ctx, n + SUM_BYTES, 64, TN_TAG_SCRATCH);
   if (!bytes) return;
   if (a->GetProgramInfo(p->program, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL) == CL_SUCCESS) {
-    const uint64_t sum = sum_of(bytes, n);
+    const uint64_t sum = tni_cl_fnv(TNI_CL_FNV, bytes, n);
     memcpy(bytes + n, &sum, SUM_BYTES);
     put_in_cache(k, p, "binary", bytes, n + SUM_BYTES);
   }
