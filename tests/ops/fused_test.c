@@ -145,7 +145,8 @@ static const uint32_t exact[] = {TN_DT_F32, TN_DT_F64};
 static void any_chain(bench *b, uint32_t seed, tn_run *run) {
   const uint32_t dtype = exact[seed % 2];
   static const int64_t full[][4] = {{2, 3, 5, 7}, {1, 4, 1, 300}, {3, 1, 1, 1}, {1, 2, 600, 1}, {2, 0, 3, 4}};
-  uint32_t s = seed * 2654435761u + 1, n_in = 1 + below(&s, 5), n_ops = 1 + below(&s, 8), n_out = 1 + below(&s, 2);
+  const uint32_t most = seed % 5 ? 8 : TN_CHAIN_MAX_OPS; /* long chains have short pieces */
+  uint32_t s = seed * 2654435761u + 1, n_in = 1 + below(&s, 5), n_ops = 1 + below(&s, most), n_out = 1 + below(&s, 2);
   const int64_t *dims = full[below(&s, 5)];
   int64_t ops[3 * TN_CHAIN_MAX_OPS], results[2];
   float values[TN_CHAIN_MAX_OPS];
@@ -225,8 +226,8 @@ static void random_operands(bench *b, uint32_t *s, uint32_t dtype, product *p) {
 }
 
 /* Instructions whose operands have one width, at least one of them a product or made from one. */
-static void random_instructions(uint32_t *s, product *p) {
-  const uint32_t first = p->n_parts + p->n_extra, want = below(s, 8);
+static void random_instructions(uint32_t *s, product *p, uint32_t most) {
+  const uint32_t first = p->n_parts + p->n_extra, want = below(s, most + 1);
   while (p->n_ops < want) {
     const uint32_t lead = below(s, p->n_parts + p->n_ops), a = lead < p->n_parts ? lead : lead - p->n_parts + first;
     uint32_t b = below(s, first + p->n_ops);
@@ -277,7 +278,7 @@ static void product_case(bench *b, uint32_t seed, tn_run *run) {
   tni_tensor out[MAX_OUT];
   const tni_tensor *reg[TNI_CHAIN_REGS];
   random_operands(b, &s, exact[seed % 2], &p);
-  random_instructions(&s, &p);
+  random_instructions(&s, &p, seed % 5 ? 7 : TN_CHAIN_MAX_OPS);
   for (uint32_t i = 0; i < p.n_parts; i++) reg[i] = columns(b, &p, i);
   for (uint32_t e = 0; e < p.n_extra; e++) reg[p.n_parts + e] = p.in[1 + p.n_weights + e];
   one_by_one(b, NULL, p.n_parts + p.n_extra, p.n_ops, p.ops, p.values, reg);
@@ -316,7 +317,7 @@ static void half_case(bench *b, uint32_t seed, tn_run *run) {
   tni_tensor out[MAX_OUT], wide[MAX_OUT];
   const tni_tensor *in[MAX_IN];
   random_operands(b, &s, dtype, &p);
-  random_instructions(&s, &p);
+  random_instructions(&s, &p, 7);
   for (uint32_t i = 0; i < p.n_in; i++) {
     tni_tensor *t = tensor(b, TN_DT_F32, p.in[i]->rank, p.in[i]->dims, 0);
     float *aligned = (float *)tni_arena_alloc(b->arena, (size_t)t->bytes + 1, 4);

@@ -6,11 +6,13 @@ import io
 import json
 import os
 import pathlib
+import platform
 import subprocess
 import sys
 import tempfile
 import unittest
 
+import check_frames
 import check_includes
 import check_links
 import check_questions
@@ -207,6 +209,20 @@ class Links(unittest.TestCase):
     def test_circles(self):
         after = {1: [2], 2: [3], 3: [1], 4: [4, 1], 5: [6], 6: [5]}
         self.assertEqual(house.circles(after, lambda n: after.get(n, ())), [[1, 2, 3], [5, 6]])
+
+
+class Frames(unittest.TestCase):
+    def run_on(self, source):
+        with tree({"a.c": source}) as (root, _):
+            subprocess.run([*COMPILER, "-O2", "-c", root / "a.c", "-o", root / "a.o"], check=True)
+            return said(check_frames.main, str(root / "a.o"))
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "reads x86-64 code")
+    def test_frames(self):
+        takes = "void use(char *);\nvoid f(void) {\n  char room[%d];\n  use(room);\n}\n"
+        self.assertEqual(self.run_on(takes % (64 << 10))[0], 0)
+        self.assertIn("f takes", self.run_on(takes % (100 << 10))[1])
+        self.assertIn("not read", self.run_on("int f;\n")[1])
 
 
 class Questions(unittest.TestCase):

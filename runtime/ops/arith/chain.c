@@ -1,8 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/ops/arith/chain.h"
 
+_Static_assert(TNI_CHAIN_ROOM / (sizeof(double) * (TN_CHAIN_MAX_OPS + TN_CHAIN_MAX_INPUTS + TN_FUSED_MAX_PARTS)) >= 16,
+               "the longest chain has pieces");
+
+void tni_chain_begin(const tni_chain *c, uint32_t work, tni_chain_room *room) {
+  const int64_t registers = (int64_t)c->n_ops + c->n_in, fit = TNI_CHAIN_ROOM / (registers * tni_elem_size(work));
+  room->n_ops = c->n_ops;
+  room->piece = fit < TNI_CHAIN_PIECE ? fit / 16 * 16 : TNI_CHAIN_PIECE;
+}
+
+float *tni_chain_widened(tni_chain_room *room, uint32_t i) {
+  return (float *)(void *)room->cells + (room->n_ops + i) * room->piece;
+}
+
 void tni_chain_run(const tni_chain *c, const uint32_t *group, uint32_t which, tni_registers *r, void *const *dst,
                    tni_chain_room *room, int64_t n) {
+  const size_t bytes = (size_t)room->piece * tni_elem_size(r->work);
   for (uint32_t i = 0; i < c->n_ops; i++) {
     const tni_instr *op = &c->ops[i];
     const uint32_t out = c->n_in + i;
@@ -12,7 +26,7 @@ void tni_chain_run(const tni_chain *c, const uint32_t *group, uint32_t which, tn
     const int64_t step[2] = {r->step[op->a], two ? r->step[op->b] : 0};
     /* One element with one element is one element; the loops below take at least one whole operand. */
     const bool whole = step[0] || step[1];
-    void *to = dst && dst[i] && whole ? dst[i] : room->ops[i];
+    void *to = dst && dst[i] && whole ? dst[i] : (char *)room->cells + i * bytes;
     if (two) {
       static const int64_t ones[2] = {1, 1};
       tni_binary_real(op->op, r->work, to, src, whole ? step : ones, whole ? n : 1);

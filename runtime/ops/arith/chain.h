@@ -14,7 +14,8 @@
 #include "runtime/shape/dims/dims.h"
 
 enum {
-  TNI_CHAIN_PIECE = 512, /* elements of a register at a time */
+  TNI_CHAIN_PIECE = 512,     /* elements of a register at a time, at most */
+  TNI_CHAIN_ROOM = 16 << 10, /* bytes of a thread's stack for registers, less than a first-level cache */
   TNI_CHAIN_REGS = TN_FUSED_MAX_PARTS + TN_CHAIN_MAX_INPUTS + TN_CHAIN_MAX_OPS
 };
 
@@ -25,13 +26,18 @@ typedef struct tni_registers {
   int64_t step[TNI_CHAIN_REGS];
 } tni_registers;
 
-/* Room for what the instructions make: TNI_CHAIN_PIECE elements each. */
+/* Room for `piece` elements of what each instruction makes, and of each input that is a half. */
 typedef struct tni_chain_room {
-  double ops[TN_CHAIN_MAX_OPS][TNI_CHAIN_PIECE];
-  float in[TN_CHAIN_MAX_INPUTS][TNI_CHAIN_PIECE]; /* widened halves, for callers */
+  double cells[TNI_CHAIN_ROOM / sizeof(double)];
+  int64_t piece;  /* at most TNI_CHAIN_PIECE; fewer in a chain of many instructions */
+  uint32_t n_ops; /* of the chain */
 } tni_chain_room;
 
-/* Runs the instructions over n <= TNI_CHAIN_PIECE elements; registers of inputs are set. group not NULL: only those
+/* For chain c on registers of dtype `work`, F32 or F64. */
+void tni_chain_begin(const tni_chain *c, uint32_t work, tni_chain_room *room);
+/* Where input i's widened halves go: `piece` elements. */
+float *tni_chain_widened(tni_chain_room *room, uint32_t i);
+/* Runs the instructions over n <= room->piece elements; registers of inputs are set. group not NULL: only those
  * with group[register] == which. dst[i] not NULL: where instruction i's n elements go (step 1), else into room. */
 void tni_chain_run(const tni_chain *c, const uint32_t *group, uint32_t which, tni_registers *r, void *const *dst,
                    tni_chain_room *room, int64_t n);

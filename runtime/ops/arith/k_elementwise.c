@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tenon.Elementwise: one pass over memory, TNI_CHAIN_PIECE elements of every register at a time.
+ * tenon.Elementwise: one pass over memory, a short piece of every register at a time.
  */
 #include "runtime/ops/arith/chain.h"
 
@@ -19,8 +19,9 @@ static void elementwise_piece(const elementwise *e, const void *const *src, cons
     r.step[i] = step[i];
     r.reg[i] = (const char *)src[i] + at * step[i] * e->size;
     if (e->work == e->dtype) continue;
-    tni_load_f32(e->dtype, src[i], at * step[i], step[i] ? n : 1, room->in[i]);
-    r.reg[i] = room->in[i];
+    float *widened = tni_chain_widened(room, i);
+    tni_load_f32(e->dtype, src[i], at * step[i], step[i] ? n : 1, widened);
+    r.reg[i] = widened;
   }
   for (uint32_t o = 0; o < e->a->n_out; o++) {
     const uint32_t reg = e->chain.results[o];
@@ -36,8 +37,9 @@ static void elementwise_row(const void *ctx, void *dst, const void *const *src, 
   const elementwise *e = ctx;
   const int64_t first = ((const char *)dst - e->base) / e->size;
   tni_chain_room room;
-  for (int64_t at = 0; at < n; at += TNI_CHAIN_PIECE)
-    elementwise_piece(e, src, step, at, first + at, n - at < TNI_CHAIN_PIECE ? n - at : TNI_CHAIN_PIECE, &room);
+  tni_chain_begin(&e->chain, e->work, &room);
+  for (int64_t at = 0; at < n; at += room.piece)
+    elementwise_piece(e, src, step, at, first + at, n - at < room.piece ? n - at : room.piece, &room);
 }
 
 tn_status tni_k_elementwise(const tni_kargs *a) {

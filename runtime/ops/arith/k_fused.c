@@ -9,8 +9,6 @@
 #include "runtime/ops/kernel/kernel.h"
 
 enum { ROWS = 2 * TNI_GEMM_ROWS, TILE = ROWS * TNI_GEMM_COLS };
-_Static_assert((int)TNI_GEMM_ROW_COLS <= (int)TNI_CHAIN_PIECE && (int)TNI_GEMM_COLS <= (int)TNI_CHAIN_PIECE,
-               "a row of a tile is one piece of a register");
 
 /* Products of one width that the chain brings together, in units of tiles. */
 typedef struct group {
@@ -126,13 +124,15 @@ static void set_operands(const fused *k, uint32_t which, int64_t width, int64_t 
       r->step[regs[s]] = !one;
       r->reg[regs[s]] = (const char *)t->data + at * k->size;
       if (k->work == k->dtype) continue;
-      tni_load_f32(k->dtype, t->data, at, one ? 1 : n, room->in[extra]);
-      r->reg[regs[s]] = room->in[extra];
+      float *widened = tni_chain_widened(room, extra);
+      tni_load_f32(k->dtype, t->data, at, one ? 1 : n, widened);
+      r->reg[regs[s]] = widened;
     }
   }
 }
 
-static void finish_row(const fused *k, uint32_t which, int64_t m, int64_t n0, int64_t n, const char *c,
+/* n <= room->piece columns of row m, whose sums lie at c. */
+static void finish_piece(const fused *k, uint32_t which, int64_t m, int64_t n0, int64_t n, const char *c,
                        tni_chain_room *room) {
   const group *g = &k->groups[which];
   const tni_chain *ch = &k->f.chain;
@@ -166,12 +166,16 @@ static void fused_unit(const fused *k, int64_t u, char *scratch, tni_chain_room 
   char *c = scratch + TNI_GEMM_PACKED * sizeof(float);
   for (uint32_t i = 0; i < g->n_parts; i++)
     fused_sums(k, g->parts[i], m0, mb, n0, nb, (float *)(void *)scratch, c + (size_t)i * TILE * wide);
-  for (int64_t m = 0; m < mb; m++) finish_row(k, which, m0 + m, n0, nb, c + m * TNI_GEMM_COLS * (int64_t)wide, room);
+  for (int64_t m = 0; m < mb; m++)
+    for (int64_t n = 0; n < nb; n += room->piece)
+      finish_piece(k, which, m0 + m, n0 + n, nb - n < room->piece ? nb - n : room->piece,
+                   c + (m * TNI_GEMM_COLS + n) * (int64_t)wide, room);
 }
 
 static void fused_units(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   fused *k = arg;
   tni_chain_room room;
+  tni_chain_begin(&k->f.chain, k->work, &room);
   for (int64_t u = begin; u < end && !tni_run_cancelled(k->run); u++)
     fused_unit(k, u, (char *)k->a->scratch + worker * k->worker_bytes, &room);
 }
