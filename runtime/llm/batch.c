@@ -156,7 +156,7 @@ tn_status tn_batch_start(tn_batch *b, const int32_t *ids, size_t n, const tn_gen
   tn_chat_destroy(trial);
   t->gen = gen;
   t->used = true;
-  t->right = 0;
+  t->odds = (tni_pace_odds){0};
   t->begun = false;
   t->order = ++b->clock;
   t->st = TN_OK;

@@ -33,7 +33,8 @@ typedef struct tni_text {
   uint64_t left;  /* when the slot was given back */
   int32_t guess[TNI_GUESS_ROWS]; /* that the step under way tries */
   size_t n_guess;
-  double right; /* how likely its guesses come (pace.h); 0: none was tried yet */
+  bool single; /* they followed where one token stood before */
+  tni_pace_odds odds; /* of its guesses; right 0: none was tried yet */
   tn_status st; /* its own failure */
   tn_long_error why;
   int64_t begun_ns, first_ns, last_ns; /* start, first and last token; 0: none yet */

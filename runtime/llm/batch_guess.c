@@ -42,9 +42,12 @@ static void guess_of(tn_batch *b, tni_text *t, size_t most, bool draft) {
   tn_long_error_init(&none);
   draft = draft && t->c->draft && tni_draft_near(t->c, (size_t)b->chunk, &near, &none.error) == TN_OK && near;
   if (tni_gen_guess(t->gen, most, draft, t->guess, &t->n_guess, &none.error) != TN_OK) t->n_guess = 0;
+  t->single = tni_gen_single(t->gen);
 }
 
-static double right_of(const tn_batch *b, const tni_text *t) { return t->right > 0 ? t->right : b->pace.right; }
+static tni_pace_text paced(const tn_batch *b, const tni_text *t) {
+  return (tni_pace_text){t->n_guess, t->odds.right > 0 ? t->odds : b->pace.odds, t->single};
+}
 
 /* The most of guesses with which half of the rows beside the last tokens are some, and that pay. */
 static size_t worth(tn_batch *b, uint32_t n, size_t most) {
@@ -56,7 +59,7 @@ static size_t worth(tn_batch *b, uint32_t n, size_t most) {
     if (2 * guesses >= n * most) break;
   }
   for (uint32_t i = 0; most && i < b->n; i++)
-    if (tni_text_decodes(&b->slots[i])) texts[k++] = (tni_pace_text){b->slots[i].n_guess, right_of(b, &b->slots[i])};
+    if (tni_text_decodes(&b->slots[i])) texts[k++] = paced(b, &b->slots[i]);
   return most ? tni_pace_worth(&b->pace, texts, k, most) : 0;
 }
 
@@ -64,8 +67,9 @@ static size_t worth(tn_batch *b, uint32_t n, size_t most) {
 static void leave_guesses(tn_batch *b, tni_text *t, size_t most) {
   if (t->n_guess <= most) return;
   if (!most) {
-    t->right = tni_pace_forgets(right_of(b, t));
-    b->pace.right = tni_pace_forgets(b->pace.right);
+    t->odds = paced(b, t).odds;
+    tni_pace_forget(&t->odds, t->single);
+    tni_pace_forget(&b->pace.odds, t->single);
   }
   t->n_guess = most;
 }
@@ -75,8 +79,9 @@ void tni_batch_took(tn_batch *b, size_t rows, int64_t ns) { tni_pace_took(&b->pa
 void tni_batch_came(tn_batch *b, tni_text *t, size_t tokens) {
   if (!t->n_guess || !tokens || !tni_text_runs(t)) return; /* a text that ended says nothing of its guesses */
   const size_t came = tni_pace_came(t->n_guess, tokens);
-  t->right = tni_pace_right(right_of(b, t), t->n_guess, came);
-  b->pace.right = tni_pace_right(b->pace.right, t->n_guess, came);
+  t->odds = paced(b, t).odds;
+  tni_pace_learn(&t->odds, t->single, t->n_guess, came);
+  tni_pace_learn(&b->pace.odds, t->single, t->n_guess, came);
 }
 
 static tn_status append_guesses(tni_text *t, size_t more, tn_error *err) {
@@ -102,7 +107,7 @@ tn_status tni_batch_guess(tn_batch *b, uint32_t n, size_t *more, tn_error *err) 
   *more = b->session ? worth(b, n, longest) : 0;
   for (uint32_t i = 0; i < b->n; i++) {
     tni_text *t = &b->slots[i];
-    const tni_pace_text alone = {t->n_guess, right_of(b, t)};
+    const tni_pace_text alone = paced(b, t);
     leave_guesses(b, t, b->session ? *more : tni_pace_worth(&b->pace, &alone, 1, t->n_guess));
     if (!b->session && t->n_guess > *more) *more = t->n_guess;
   }

@@ -33,7 +33,8 @@ typedef struct tni_gen {
   size_t ahead;     /* guesses of lookup in the next step; 0: not said yet */
   size_t waits;     /* steps without lookup, and */
   size_t wait_next; /* how many it will be when no guess came */
-  bool looked;      /* the last guesses are those of lookup */
+  bool looked;      /* the last guesses are those of lookup, after two tokens or more */
+  bool single;      /* or after one */
   bool no_lookup;   /* the model's state cannot go back */
   uint64_t tried, came; /* guesses */
   tni_str text;     /* of this token */
@@ -153,9 +154,13 @@ static void learn_ahead(gen *g, size_t n, size_t came) {
 
 static size_t less(size_t a, size_t b) { return a < b ? a : b; }
 
+bool tni_gen_single(const tni_gen *g) { return g->single; }
+
 tn_status tni_gen_guess(tni_gen *g, size_t most, bool draft, int32_t *ids, size_t *n, tn_error *err) {
   tn_chat *c = g->c;
   const size_t left = tokens_left(g), lookup = less(g->p->lookup, LOOKUP_MOST);
+  size_t same = 0;
+  draft = draft && c->draft;
   *n = 0;
   if (left < 2 || !most) return TN_OK;
   most = less(most, left - 1);
@@ -163,8 +168,9 @@ tn_status tni_gen_guess(tni_gen *g, size_t most, bool draft, int32_t *ids, size_
   if (g->waits)
     g->waits--;
   else if (lookup)
-    *n = tni_repeat_guess(c->history, c->n, less(g->ahead, most), ids);
-  g->looked = *n > 0;
+    *n = tni_repeat_guess(c->history, c->n, draft ? 2 : 1, less(g->ahead, most), ids, &same);
+  g->looked = same > 1;
+  g->single = same == 1;
   return *n || !draft ? TN_OK : tni_draft_guess(c, most, ids, n, err);
 }
 
@@ -197,9 +203,9 @@ static tn_status guess_tokens(gen *g, int32_t *ids, size_t *n) {
 /* Fewer where fewer pay (pace.h). */
 static void pay_guesses(gen *g, size_t *n) {
   tni_pace *p = &g->c->pace;
-  const tni_pace_text alone = {*n, p->right};
+  const tni_pace_text alone = {*n, p->odds, g->single};
   if (*n) *n = tni_pace_worth(p, &alone, 1, *n);
-  if (alone.guesses && !*n) p->right = tni_pace_forgets(p->right);
+  if (alone.guesses && !*n) tni_pace_forget(&p->odds, g->single);
 }
 
 /* The last token and n guesses in one step. What is in the caches after the first guess that did not come is
@@ -216,7 +222,7 @@ static tn_status try_guesses(gen *g, const int32_t *guess, size_t n) {
   c->n = base;
   if (st == TN_OK) st = tni_gen_take_rows(g, guess, n, logits, vocab, g->err);
   if (st == TN_OK && !g->res.reason)
-    c->pace.right = tni_pace_right(c->pace.right, n, tni_pace_came(n, c->n - base));
+    tni_pace_learn(&c->pace.odds, g->single, n, tni_pace_came(n, c->n - base));
   if (st != TN_OK || c->fed <= c->n - 1) return st;
   c->fed = c->n - 1;
   if (tn_session_truncate(c->session, (int64_t)c->fed, NULL) == TN_OK) return TN_OK;

@@ -136,8 +136,10 @@ void tni_gen_belongs(tni_gen *g, tn_chat *c);
 /* The next token, from the logits of the last one: appended to the conversation and given to fn. */
 TN_MUST_CHECK tn_status tni_gen_token(tni_gen *g, const float *logits, size_t vocab, tn_error *err);
 /* At most `most` ids (LOOKUP_MOST at ids are enough) that may come next: what followed before, else, where draft is true,
- * what the conversation's draft finds likely. */
+ * what the conversation's draft finds likely. What followed a single token comes least often (tni_gen_single), and is not
+ * taken where there is a draft. */
 TN_MUST_CHECK tn_status tni_gen_guess(tni_gen *g, size_t most, bool draft, int32_t *ids, size_t *n, tn_error *err);
+bool tni_gen_single(const tni_gen *g); /* the last guesses followed where a single token stood before */
 /* The next tokens, from n + 1 rows of logits: that of the last token, and those after each of n guesses. A row's token is
  * drawn as if no guess were there, so a text is what it is without them, sampled ones too; rows after the first guess
  * that did not come mean nothing. */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LONGEST = 4, SHORTEST = 2 };
+enum { LONGEST = 4 };
 
 static bool is_break(const tni_dry *d, int32_t id) {
   for (uint32_t i = 0; i < d->n_breaks; i++)
@@ -47,16 +47,18 @@ void tni_dry_find(const tni_dry *d, const int32_t *ids, size_t n, uint32_t *scra
   }
 }
 
-size_t tni_repeat_guess(const int32_t *ids, size_t n, size_t most, int32_t *out) {
-  for (size_t len = LONGEST; len >= SHORTEST; len--) {
+size_t tni_repeat_guess(const int32_t *ids, size_t n, size_t shortest, size_t most, int32_t *out, size_t *same) {
+  for (size_t len = LONGEST; len >= shortest; len--) {
     if (n < len + 1) continue;
     const int32_t *end = ids + n - len;
     for (size_t at = n - len; at-- > 0;) {
       if (memcmp(ids + at, end, len * sizeof *ids) != 0) continue;
       const size_t have = n - (at + len), k = have < most ? have : most;
       memcpy(out, ids + at + len, k * sizeof *out);
+      *same = len;
       return k;
     }
   }
+  *same = 0;
   return 0;
 }

@@ -24,31 +24,40 @@ typedef struct outcome {
   size_t tried;
 } outcome;
 
-/* n texts whose guesses come with likelihood right; one step in eight is longer than the device, up to four times. */
-static outcome run(tni_pace *p, device d, size_t n, double right, int steps) {
+/* n texts whose guesses come with likelihood right, the first after a single token with likelihood first (0: two tokens stood
+ * before); one step in eight is longer than the device, up to four times. */
+static outcome run_after(tni_pace *p, device d, size_t n, double right, double first, int steps) {
+  const bool single = first > 0;
   uint32_t state = 7;
-  double ns = 0, tokens = 0, own[TEXTS];
+  double ns = 0, tokens = 0;
+  tni_pace_odds own[TEXTS];
   outcome out = {0, 0};
-  for (size_t i = 0; i < n; i++) own[i] = p->right;
+  for (size_t i = 0; i < n; i++) own[i] = p->odds;
   for (int s = 0; s < steps; s++) {
     tni_pace_text texts[TEXTS];
-    for (size_t i = 0; i < n; i++) texts[i] = (tni_pace_text){MOST, own[i]};
+    for (size_t i = 0; i < n; i++) texts[i] = (tni_pace_text){MOST, own[i], single};
     const size_t m = tni_pace_worth(p, texts, n, MOST);
     const double t = d(n * (m + 1));
     ns += t;
     tni_pace_took(p, n * (m + 1), (int64_t)(draw(&state) % 8 ? t : t * (1 + draw(&state) % 4)));
     for (size_t i = 0; i < n; i++) {
       size_t came = 0;
-      while (came < m && draw(&state) % 1000 < right * 1000) came++;
+      while (came < m && draw(&state) % 1000 < (single && !came ? first : right) * 1000) came++;
       tokens += 1 + (double)came;
-      own[i] = m ? tni_pace_right(own[i], m, came) : tni_pace_forgets(own[i]);
-      if (m) p->right = tni_pace_right(p->right, m, came);
+      if (m) {
+        tni_pace_learn(&own[i], single, m, came);
+        tni_pace_learn(&p->odds, single, m, came);
+      } else {
+        tni_pace_forget(&own[i], single);
+      }
       out.tried += m;
     }
   }
   out.rate = tokens / ns * d(n) / (double)n;
   return out;
 }
+
+static outcome run(tni_pace *p, device d, size_t n, double right, int steps) { return run_after(p, d, n, right, 0, steps); }
 
 static outcome fresh(device d, size_t n, double right) {
   tni_pace p;
@@ -88,6 +97,26 @@ static void what_was_left_is_tried_again(void) {
   CU_ASSERT(run(&p, flat, TEXTS, 0.9, STEPS).rate > 2);
 }
 
+/* Where single tokens stood before, and nothing is like that: their guesses are left, and others are thought of as before. */
+static void single_tokens(void) {
+  static const device all[] = {flat, steep, avx2};
+  tni_pace p;
+  for (size_t k = 0; k < 3; k++)
+    for (int tenth = 1; tenth <= 10; tenth++) {
+      tni_pace_init(&p);
+      const outcome o = run_after(&p, all[k], 1, 0.8, tenth / 10.0, STEPS);
+      CU_ASSERT(o.rate > 0.9);
+      if (o.rate <= 0.9) printf("device %zu, first %.1f: %.3f, %zu tried\n", k, tenth / 10.0, o.rate, o.tried);
+    }
+  tni_pace_init(&p);
+  CU_ASSERT(run_after(&p, avx2, 1, 0.9, 0.8, STEPS).rate > 1.8);
+  tni_pace_init(&p);
+  const double right = p.odds.right;
+  CU_ASSERT(run_after(&p, steep, TEXTS, 0.8, 0.01, STEPS).tried < STEPS * TEXTS * MOST / 20);
+  CU_ASSERT(p.odds.right >= right * 0.9);
+  CU_ASSERT(p.odds.first < 0.3);
+}
+
 int main(void) {
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
   CU_pSuite s = CU_add_suite("pace", NULL, NULL);
@@ -95,6 +124,7 @@ int main(void) {
   CU_add_test(s, "nothing loses much", nothing_loses_much);
   CU_add_test(s, "what does not pay is left", what_does_not_pay_is_left);
   CU_add_test(s, "what was left is tried again", what_was_left_is_tried_again);
+  CU_add_test(s, "single tokens", single_tokens);
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   const unsigned failed = CU_get_number_of_failures();
