@@ -34,6 +34,7 @@ typedef struct belt_device {
   pthread_cond_t news;           /* something was queued, is over, or all is to stop */
   tn_args *first, *last, *now;   /* the queue, and what the worker has in hand */
   int stop, lost, given_up;
+  int hung;                      /* an item that args_free gave up may still touch its plan, program and buffers */
   uint64_t items, lose_at;       /* begun since open; option fault: the one that is lost, from 1 */
 } belt_device;
 
@@ -54,6 +55,14 @@ static void *get(const tn_host *h, size_t n) {
   return p;
 }
 static void put(const tn_host *h, void *p) { h->free(h->ctx, p); }
+
+/* What an item that was given up may still touch stays where it is for good. */
+static int hangs(belt_device *d) {
+  pthread_mutex_lock(&d->lock);
+  const int yes = d->hung;
+  pthread_mutex_unlock(&d->lock);
+  return yes;
+}
 
 /* ---- 1. Claims ---- */
 static int is_ours(uint32_t op) { return op == TN_OP_ADD || op == TN_OP_MUL || op == TN_OP_RELU; }
@@ -153,7 +162,9 @@ static void add_step(tn_program *p, const tn_subgraph *s, uint32_t i) {
   p->tasks[i] = &t->task;
 }
 
-static void release(tn_program *p) { put(p->device->host, p); }
+static void release(tn_program *p) {
+  if (!hangs(p->device)) put(p->device->host, p);
+}
 static const tn_program_info *info(const tn_program *p) { return &p->info; }
 
 static tn_status lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err) {
@@ -218,6 +229,7 @@ typedef struct belt_buffer {
 static void destroy(tn_buffer *pub) {
   belt_buffer *b = (belt_buffer *)pub;
   const tn_host *h = ((belt_device *)pub->device)->host;
+  if (hangs((belt_device *)pub->device)) return;
   for (range *r = b->ranges, *next; r; r = next) next = r->next, put(h, r);
   put(h, b->bytes);
   put(h, b->copy);
@@ -292,7 +304,9 @@ static tn_status bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **
   *out = plan;
   return TN_OK;
 }
-static void unbind(tn_plan *plan) { put(plan->program->device->host, plan); }
+static void unbind(tn_plan *plan) {
+  if (!hangs(plan->program->device)) put(plan->program->device->host, plan);
+}
 
 static tn_status args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
   const uint32_t n = a->plan->step->task.n_uses;
@@ -318,6 +332,7 @@ static void args_free(tn_args *a) {
     }
   while (d->now == a && !d->given_up && pthread_cond_timedwait(&d->news, &d->lock, &until) == 0) continue;
   const int stays = d->now == a;
+  d->hung |= stays;
   pthread_mutex_unlock(&d->lock);
   if (!stays) put(d->host, a);
 }

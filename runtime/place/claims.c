@@ -83,6 +83,8 @@ static bool fix_lengths(const collector *c, const tn_claim *in, const tn_constra
   if ((k->rel != TN_REL_EQ && k->rel != TN_REL_IN) || g->step == TNI_EXPR_NONE || k->lhs != g->step) return false;
   tni_lengths l = lengths_of(in, k);
   const bool one = c->view->phase == TN_PHASE_DECODE && has_length(&l, 1);
+  if (!one && c->view->phase == TN_PHASE_ANY)
+    snprintf(text, n, ": without `phases` in the profile a run has any length");
   if (!one && c->view->phase != TN_PHASE_PREFILL) return false;
   if (!one && (l.v[0] < 1 || l.v[l.n - 1] > 65536)) return false;
   if (one) l = (tni_lengths){.v = {1}, .n = 1};

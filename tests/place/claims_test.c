@@ -209,6 +209,10 @@ static void test_constraints(void) {
   CU_ASSERT_EQUAL_FATAL(tni_graph_view(f.g, TN_PHASE_ANY, &f.view, &f.err), TN_OK);
   CU_ASSERT_EQUAL_FATAL(tni_claims_collect(&f.view, &dev, 1, f.arena, &c, &f.err), TN_OK);
   CU_ASSERT(c.bucket == 1 && c.node[0][1].verdict == TN_NO);
+  f.g->step = seq; /* positions of a run, in one placement for all phases */
+  CU_ASSERT_EQUAL_FATAL(tni_graph_view(f.g, TN_PHASE_ANY, &f.view, &f.err), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_claims_collect(&f.view, &dev, 1, f.arena, &c, &f.err), TN_OK);
+  CU_ASSERT(c.node[0][4].verdict == TN_NO && strstr(c.node[0][4].text, "without `phases` in the profile"));
   asked[0].rel = 99;
   CU_ASSERT_EQUAL_FATAL(tni_claims_collect(&f.view, &dev, 1, f.arena, &c, &f.err), TN_OK);
   CU_ASSERT(c.node[0][5].verdict == TN_NO && strstr(c.node[0][5].text, "unknown relation"));

@@ -36,6 +36,11 @@ void tni_cf_edge_goes_on(tni_cf *cf, const char *what, tn_id task, int64_t S, co
 enum { TNI_CF_EDGE_DEPTH = 8 };
 bool tni_cf_edge_columns_make(tni_cn_graph *b, float *w, int64_t N);
 
+/* Why a rig's graph is not asked: a refusal, or (no text) a claim that fixes its rows. */
+static inline const char *tni_cf_edge_why(const tni_cf_rig *rig) {
+  return !rig->why[0] && rig->d.chunk ? "its claim fixes the number of rows" : rig->why;
+}
+
 /* The i-th graph of the listing that is taken, each name once; NULL: there are no more. */
 const tni_cf_claimed *tni_cf_edge_taken(const tni_cf_listing *l, uint32_t i);
 /* A copy of the outputs, on the case's arena; false without memory. */

@@ -80,7 +80,8 @@ static bool product_run(tni_cf *cf, tni_cf_host *h, int64_t N, double *seconds) 
   if (!graph_make(&rig.b, &t)) {
     tni_cf_fail(cf, "the kit's own graph: %s", rig.b.err.message);
   } else if (!tni_cf_rig_claim_made(&rig, h, TN_PHASE_DECODE) || rig.d.chunk > 1) {
-    tni_cf_skip(cf, "a fused product with a weight of [%lld,%d] is not claimed: %s", (long long)N, WIDE, rig.why);
+    tni_cf_skip(cf, "a fused product with a weight of [%lld,%d] is not claimed: %s", (long long)N, WIDE,
+                tni_cf_edge_why(&rig));
   } else if (!tni_cf_rig_prepare(&rig, 1, &r)) {
     tni_cf_skip(cf, "a weight of [%lld,%d]: %s", (long long)N, WIDE, rig.why);
   } else {

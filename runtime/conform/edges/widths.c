@@ -104,7 +104,7 @@ static void ask_widths(tni_cf *cf, const void *arg) {
   else if (tni_cf_rig_claim_made(&rig, &h, TN_PHASE_PREFILL) && !rig.d.chunk)
     widths_run(cf, &rig);
   else
-    tni_cf_skip(cf, "two products with %d columns between them are not taken: %s", WIDEST, rig.why);
+    tni_cf_skip(cf, "two products with %d columns between them are not taken: %s", WIDEST, tni_cf_edge_why(&rig));
   tni_cf_rig_finish(&rig);
   if (cf->verdict == TNI_CF_PASS) measure_widths(cf, &h);
   tni_cf_host_close(cf, &h);
@@ -165,7 +165,7 @@ static void ask_symbols(tni_cf *cf, const void *arg) {
     symbol_ask(cf, &h, "MatMul", asked[i], &taken);
     symbol_ask(cf, &h, "Add", asked[i], &taken);
   }
-  if (!taken && cf->verdict == TNI_CF_PASS) tni_cf_skip(cf, "it takes neither MatMul nor Add there");
+  if (!taken && cf->verdict == TNI_CF_PASS) tni_cf_skip(cf, "it takes neither MatMul nor Add for any number of rows");
   tni_cf_host_close(cf, &h);
 }
 
