@@ -20,8 +20,8 @@ typedef struct tni_dry {
 void tni_dry_find(const tni_dry *d, const int32_t *ids, size_t n, uint32_t *scratch,
                   void (*lower)(void *user, int32_t id, float amount), void *user);
 
-/* At most `most` ids that followed the longest of the ends (`shortest` to 4 tokens) of ids where it stood last; how many. same: the
- * length of that end. */
+/* At most `most` ids that followed the longest of the ends (`shortest` to 4 tokens) of ids where it stood last; how many.
+ * same: the length of that end, 0 where there is none. */
 size_t tni_repeat_guess(const int32_t *ids, size_t n, size_t shortest, size_t most, int32_t *out, size_t *same);
 
 #endif
