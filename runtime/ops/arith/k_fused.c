@@ -133,7 +133,7 @@ static void set_operands(const fused *k, uint32_t which, int64_t width, int64_t 
 
 /* n <= room->piece columns of row m, whose sums lie at c. */
 static void finish_piece(const fused *k, uint32_t which, int64_t m, int64_t n0, int64_t n, const char *c,
-                       tni_chain_room *room) {
+                         tni_chain_room *room) {
   const group *g = &k->groups[which];
   const tni_chain *ch = &k->f.chain;
   const uint32_t wide = k->work == TN_DT_F64 ? 8 : 4;
