@@ -32,4 +32,9 @@ tenon run "$source/models/demo" -p "In the beginning" -n 16 --temp 0 --profile a
   --plugin-dir "$work/acme/build" >out 2>err || { cat err; die "tenon run"; }
 grep -q '^placement: acme 2[0-9] nodes' err || { cat err; die "not all products are acme's"; }
 [ -s out ] || die "no text"
+# a bundle of a prefix that the system's loader does not know
+tenon bundle "$source/models/demo" -o bundled --profile acme/acme-profile.yaml --plugin-dir "$work/acme/build" >log 2>&1 ||
+  { cat log; die "tenon bundle"; }
+env -u LD_LIBRARY_PATH bundled/run.sh -p "In the beginning" -n 16 --temp 0 >again 2>err || { cat err; die "the bundle"; }
+cmp out again || die "the bundle says something else"
 say "my-npu passes level abi, acme level matmul, belt level claimed, and the demo model says with it: $(tr '\n' ' ' <out)"

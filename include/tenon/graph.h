@@ -174,8 +174,8 @@ enum { TN_REL_EQ = 1, TN_REL_LE = 2, TN_REL_GE = 3, TN_REL_MOD = 4, TN_REL_IN = 
  * weights, say), and in these two cases. Else the claim counts as a no, whose text names the constraint. So LE and GE of a
  * length that only the run knows are a no: nothing bounds a context from above (docs/symbolic-shapes.md).
  * MOD of the context: the host rounds it up where that is proved to change nothing (TN_SYM_PADDABLE).
- * EQ and IN of the positions of a run: the host cuts prompts into pieces of the (largest) length and pads a shorter one
- * to the next length that is allowed, where the model's runs can be padded; else the claim counts as a no. */
+ * EQ and IN of the positions of a run: prompts are cut into pieces of the (largest) length, and a shorter one is padded to
+ * the next allowed, where runs can be padded; decoding asks for S = 1. Else, and in TN_PHASE_ANY, the claim is a no. */
 typedef struct tn_constraint {
   tn_expr lhs;
   uint32_t rel; /* TN_REL_* */

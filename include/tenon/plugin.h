@@ -376,9 +376,9 @@ typedef struct tn_caps {
 
 /* A device. Freed in the order args, plans, programs, buffers, device; also after DEVICE_LOST. An item that the host has
  * given up (nothing came back until its deadline) may still be in flight then: args_free takes it out of the queue, or
- * waits for it, but a second at most; then what it may still touch stays where it is for good. Its `done`, and one for
- * any item of an earlier step or session, may come until close. Buffer functions are NULL where memory is the host's;
- * submit is NULL where there are no engines. */
+ * waits for it, but a second at most; then all that it may still touch (plan, program, buffers) stays for good. Its `done`,
+ * and one for any item of an earlier step or session, may come until close. Buffer functions are NULL where memory is the
+ * host's; submit is NULL where there are no engines. */
 struct tn_device {
   tn_hdr h;
   const tn_caps *caps; /* those of enumerate */

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/beside.h"
 #include "runtime/bundle/internal.h"
 
 static const char *const system_libraries[] = {
@@ -63,6 +64,10 @@ static const char *find_library(tni_bd *b, const char *file, const tni_elf *e, c
     found = libdir ? try_in(b, libdir, name) : NULL;
   }
   if (!found) found = try_runpath(b, file, e->runpath, name);
+  if (!found) { /* a plugin without a RUNPATH needs the libtenon that runs, which may be in a prefix of its own */
+    const char *libdir = tni_beside_library(b->arena, ".");
+    found = libdir ? try_in(b, libdir, name) : NULL;
+  }
   for (int i = 0; !found && i < 3; i++) {
     char dir[64];
     snprintf(dir, sizeof dir, "%s/%s", multiarch[i], triplet);

@@ -23,7 +23,7 @@ typedef struct verify_opts {
   char *data, *against, *save;
   double rtol, atol;
   int each_node;
-  long long seed;
+  long long seed, length;
   bool own; /* --data was not given */
 } verify_opts;
 
@@ -238,10 +238,10 @@ static tn_status verify_made(verifier *v) {
   data_set *d = calloc(1, sizeof *d);
   if (!d) return tni_fail_memory(err, v->o->data);
   snprintf(name, sizeof name, "made up, seed %lld", v->o->seed);
-  cli_note("'%s' holds no test data: inputs are made up, --seed %lld", v->o->data, v->o->seed);
+  cli_note("'%s' holds no test data: inputs are made up, --seed %lld --length %lld", v->o->data, v->o->seed, v->o->length);
   d->name = name;
   d->n_in = tn_model_n_inputs(v->model);
-  tn_status st = cli_made_inputs(v->model, (uint64_t)v->o->seed, d->in, err);
+  tn_status st = cli_made_inputs(v->model, (uint64_t)v->o->seed, v->o->length, d->in, err);
   if (st == TN_OK) st = run_set(v, d);
   finish_set(d);
   free(d);
@@ -379,12 +379,13 @@ static int verify_model(cli *c, const char *path, const verify_opts *o) {
 
 int cmd_verify(int argc, const char **argv) {
   cli c = {.command = "verify"};
-  verify_opts o = {.rtol = 1e-3, .atol = 1e-4, .seed = 1};
+  verify_opts o = {.rtol = 1e-3, .atol = 1e-4, .seed = 1, .length = 5};
   char *own_data = NULL;
   const opt_row own[] = {
       {"data", 0, OPT_TEXT, &o.data, "DIR", NULL, "folder with test_data_set_*",
        "the model's; with --against also inputs that are made up"},
       {"seed", 0, OPT_LONG, &o.seed, "N", "0..", "of inputs that are made up", NULL},
+      {"length", 0, OPT_LONG, &o.length, "N", "1..65536", "their positions (a device may have fixed lengths)", NULL},
       {"rtol", 0, OPT_REAL, &o.rtol, "R", "0..", "relative tolerance", NULL},
       {"atol", 0, OPT_REAL, &o.atol, "A", "0..", "absolute tolerance", NULL},
       {"against", 0, OPT_TEXT, &o.against, NULL, "reference|host",

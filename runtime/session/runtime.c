@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/session/runtime.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "runtime/base/beside.h"
 #include "runtime/plugin/load/load.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/plugin/process/process.h"
@@ -41,28 +41,11 @@ static tn_status read_opts(const tn_runtime_opts *in, tn_runtime_opts *out, tn_e
   return st;
 }
 
-/* REL beside the library that this code runs from, so that an installed tree can be moved; NULL where that is not
- * known. */
-static const char *beside_library(tni_arena *arena, const char *rel) {
-  Dl_info self;
-  char text[PATH_MAX]; /* not the heap, whose end would look like a library that is nowhere */
-  char *real =
-      dladdr((void *)(uintptr_t)&tn_runtime_create, &self) && self.dli_fname ? realpath(self.dli_fname, text) : NULL;
-  char *slash = real ? strrchr(real, '/') : NULL, *out = NULL;
-  if (slash) {
-    *slash = '\0';
-    size_t n = strlen(real) + strlen(rel) + 2;
-    out = tni_arena_alloc(arena, n, 1);
-    if (out) snprintf(out, n, "%s/%s", real, rel);
-  }
-  return out;
-}
-
 /* Profile folders: the caller's, the installed one, the one beside the library. */
 static tn_status load_profile(tni_arena *arena, const tn_runtime_opts *o, tni_profile **out, tn_error *err) {
   const char **dirs = TNI_NEW_ARRAY(arena, const char *, o->n_profile_dirs + 2);
   const bool sealed = o->flags & TN_RT_SEALED;
-  const char *moved = beside_library(arena, TENON_PROFILES_FROM_LIB);
+  const char *moved = tni_beside_library(arena, TENON_PROFILES_FROM_LIB);
   uint32_t n = 0;
   if (!dirs) return tni_fail_memory(err, NULL);
   for (uint32_t i = 0; i < o->n_profile_dirs; i++) dirs[n++] = o->profile_dirs[i];
@@ -83,7 +66,7 @@ tn_status tni_runtime_profile(const tn_runtime_opts *opts, tni_profile **out, tn
 /* The caller's helper, the one of the moved tree, the installed one. */
 static const char *find_helper(tn_runtime *rt, const tn_runtime_opts *o) {
   if (o->helper) return o->helper;
-  const char *moved = beside_library(rt->arena, TENON_HELPER_FROM_LIB);
+  const char *moved = tni_beside_library(rt->arena, TENON_HELPER_FROM_LIB);
   return moved && access(moved, X_OK) == 0 ? moved : TENON_HELPER;
 }
 
@@ -103,7 +86,7 @@ static tn_status load_plugins(tn_runtime *rt, const tn_runtime_opts *o, tn_error
   uint32_t n = 0;
   const tni_profile *p = rt->profile;
   const char **dirs = TNI_NEW_ARRAY(rt->arena, const char *, o->n_plugin_dirs + p->n_plugin_path + 2);
-  const char *moved = beside_library(rt->arena, "tenon/plugins");
+  const char *moved = tni_beside_library(rt->arena, "tenon/plugins");
   bool *probe = TNI_NEW_ARRAY(rt->arena, bool, o->n_plugin_dirs + p->n_plugin_path + 2);
   if (!dirs || !probe) return tni_fail_memory(err, NULL);
   for (uint32_t i = 0; i < o->n_plugin_dirs; i++) dirs[n++] = o->plugin_dirs[i];

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """verify --against on inputs that are made up, for models without test data."""
+import re
 import unittest
 
 import families
@@ -20,6 +21,10 @@ class Made(Case):
         seven = self.rows(DEMO, "--against", "reference", "--seed", 7)
         self.assertEqual(seven, self.rows(DEMO, "--against", "reference", "--seed", 7))
         self.assertNotEqual(seven, self.rows(DEMO, "--against", "reference", "--seed", 8))
+        per_task = [int(re.search(r"([0-9]+) elements", self.ok("verify", DEMO, "--against", "reference", "--length", n).stdout)[1])
+                    for n in (1, 16)]
+        self.assertEqual(per_task[1] % 16, 0)
+        self.assertGreater(per_task[1], 8 * per_task[0])
 
     def graph(self, *inputs):
         """Each input through an Identity of its own."""

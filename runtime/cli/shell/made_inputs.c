@@ -7,12 +7,12 @@
 
 #include "runtime/base/base.h"
 
-enum { BATCH = 1, PAST = 4, LENGTH = 5, SIDE = 32, IDS = 100, SMALL = 10 };
+enum { BATCH = 1, PAST = 4, SIDE = 32, IDS = 100, SMALL = 10 };
 #define MOST_BYTES ((uint64_t)1 << 32)
 
 typedef struct maker {
   uint64_t state;
-  int64_t past;
+  int64_t past, length;
   tn_error *err;
 } maker;
 
@@ -28,9 +28,9 @@ static uint64_t draw(maker *k) {
 
 static int64_t symbol_value(const maker *k, const char *s) {
   if (strstr(s, "batch")) return BATCH;
-  if (strstr(s, "total")) return k->past + LENGTH;
+  if (strstr(s, "total")) return k->past + k->length;
   if (strstr(s, "past")) return k->past;
-  return strstr(s, "height") || strstr(s, "width") ? SIDE : LENGTH;
+  return strstr(s, "height") || strstr(s, "width") ? SIDE : k->length;
 }
 
 /* "past_sequence_length + sequence_length": names and numbers, added and multiplied. Other expressions are a name of
@@ -40,7 +40,7 @@ static int64_t dim_value(const maker *k, const char *text) {
   int64_t sum = 0, product = 1;
   if (text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+* ")] ||
       strlen(text) >= sizeof copy)
-    return LENGTH;
+    return k->length;
   memcpy(copy, text, strlen(text) + 1);
   for (char *p = copy;;) {
     p += strspn(p, " ");
@@ -104,8 +104,8 @@ static double value_of(maker *k, const char *name, uint32_t dtype, int64_t i, in
   if (is_float(dtype)) return (double)(r >> 40) / (double)(1 << 23) - 1;
   if (strstr(name, "position")) return (double)(k->past + i % row);
   if (strstr(name, "use_cache")) return k->past > 0;
-  if (strstr(name, "seqlens_k")) return (double)(k->past + LENGTH - 1);
-  if (strstr(name, "total_sequence_length")) return (double)(k->past + LENGTH);
+  if (strstr(name, "seqlens_k")) return (double)(k->past + k->length - 1);
+  if (strstr(name, "total_sequence_length")) return (double)(k->past + k->length);
   if (strstr(name, "logits_to_keep")) return 0;
   if (dtype == TN_DT_BOOL || strstr(name, "token_type")) return (double)(r >> 63);
   return (double)((r >> 33) % (strstr(name, "ids") ? IDS : SMALL));
@@ -149,8 +149,8 @@ static tn_status make_input(maker *k, const tn_io_info *io, tn_tensor **out) {
   return TN_OK;
 }
 
-tn_status cli_made_inputs(const tn_model *m, uint64_t seed, tn_tensor **out, tn_error *err) {
-  maker k = {.state = seed, .past = has_past(m) ? PAST : 0, .err = err};
+tn_status cli_made_inputs(const tn_model *m, uint64_t seed, int64_t length, tn_tensor **out, tn_error *err) {
+  maker k = {.state = seed, .past = has_past(m) ? PAST : 0, .length = length, .err = err};
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < tn_model_n_inputs(m); i++) st = make_input(&k, tn_model_input(m, i), &out[i]);
   return st;

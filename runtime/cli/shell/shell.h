@@ -58,9 +58,9 @@ cli_free cli_free_memory(const char *root);
 
 /* Inputs for a model that has no test data: out[i], for each input of m, by the seed, of its type, within its dims, and
  * with values that its name asks for. Ids are below 100, masks let all through, positions go on after the past, other
- * whole numbers are below 10, floats within -1 and 1. A batch is 1, a past 4, heights and widths 32, other lengths 5.
+ * whole numbers are below 10, floats within -1 and 1. A batch is 1, a past 4, heights and widths 32, other lengths `length`.
  * Each is tn_free'd. TN_E_UNSUPPORTED: a type or rank that is none of a plain tensor; err says which. After an error
  * out holds what was made so far. */
-tn_status cli_made_inputs(const tn_model *m, uint64_t seed, tn_tensor **out, tn_error *err);
+tn_status cli_made_inputs(const tn_model *m, uint64_t seed, int64_t length, tn_tensor **out, tn_error *err);
 
 #endif
