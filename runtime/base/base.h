@@ -8,6 +8,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/armour.h"
+#include "runtime/base/beside.h"
 #include "runtime/base/bounded.h"
 #include "runtime/base/budget.h"
 #include "runtime/base/checked.h"

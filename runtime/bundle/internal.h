@@ -50,6 +50,7 @@ typedef struct tni_bd {
   const char *model, *command, *calibration;
   tni_profile *profile; /* the one that was asked for */
   json_t *left_out;
+  int missed; /* errno of what could not be looked at (tni_bd_missed); 0: nothing */
   tn_error *err;
 } tni_bd;
 
@@ -66,7 +67,13 @@ const tni_bd_file *tni_bd_find(const tni_bd *b, const char *path);
 bool tni_bd_find_in(const tni_bd *b, const char *folder);
 void tni_bd_sort(tni_bd *b);
 uint64_t tni_bd_total(const tni_bd *b);
-char *tni_bd_text(tni_bd *b, const char *fmt, ...) TN_PRINTF(2, 3); /* the arena's; NULL without memory */
+char *tni_bd_text(tni_bd *b, const char *fmt, ...) TN_PRINTF(2, 3); /* the arena's; NULL without memory, which is noted */
+/* A question was not answered: e, an errno, says why. That something is not there or not for us to read is an answer; of
+ * what else there is, the first is noted, and tni_bd_whole fails. For questions whose "no" is no error. */
+void tni_bd_missed(tni_bd *b, int e);
+tn_status tni_bd_whole(const tni_bd *b);
+/* realpath into *to, of PATH_MAX bytes; false: noted where that is due. */
+bool tni_bd_real(tni_bd *b, const char *path, char *to);
 void tni_bd_leave(tni_bd *b, const char *what, const char *why);
 /* Takes ranges out of a file that lies in the stage. */
 tn_status tni_bd_cut(tni_bd *b, const char *to, const tni_cut *cuts, uint32_t n);

@@ -4,6 +4,8 @@
  * common licences that they refer to). A library that no package owns is listed, so that its licence is added by hand.
  */
 #include <dirent.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,11 +35,19 @@ static bool has_line(const char *text, size_t n, const char *line) {
   return false;
 }
 
-static bool owns_file(const char *list, const char *path, const char *real) {
-  tni_file f;
+/* A file of dpkg's: false: it is not there, or its reading failed, which is noted. */
+static bool map_list(tni_bd *b, const char *file, tni_file *f) {
   tn_error ignored;
   tni_error_init(&ignored);
-  if (tni_file_map(list, &f, &ignored) != TN_OK) return false;
+  if (access(file, R_OK) != 0) return false;
+  const tn_status st = tni_file_map(file, f, &ignored);
+  if (st != TN_OK) tni_bd_missed(b, st == TN_E_NO_MEMORY ? ENOMEM : EIO);
+  return st == TN_OK;
+}
+
+static bool owns_file(tni_bd *b, const char *list, const char *path, const char *real) {
+  tni_file f;
+  if (!map_list(b, list, &f)) return false;
   bool yes = f.data && (has_line(f.data, f.bytes, path) || has_line(f.data, f.bytes, real));
   /* /lib is a link to /usr/lib, and lists say either. */
   if (!yes && f.data && strncmp(real, "/usr/", 5) == 0) yes = has_line(f.data, f.bytes, real + 4);
@@ -46,17 +56,18 @@ static bool owns_file(const char *list, const char *path, const char *real) {
 }
 
 const char *tni_bd_package(tni_bd *b, const char *path) {
-  char *real = realpath(path, NULL);
-  DIR *d = real ? opendir(INFO) : NULL;
+  char real[PATH_MAX];
+  if (!tni_bd_real(b, path, real)) return NULL;
+  DIR *d = opendir(INFO);
   const char *found = NULL;
+  if (!d) tni_bd_missed(b, errno);
   for (struct dirent *e; d && !found && (e = readdir(d));) {
     const size_t n = strlen(e->d_name);
     if (n <= 5 || strcmp(e->d_name + n - 5, ".list") != 0) continue;
     const char *list = tni_bd_text(b, INFO "/%s", e->d_name);
-    if (list && owns_file(list, path, real)) found = tni_arena_strndup(b->arena, e->d_name, n - 5);
+    if (list && owns_file(b, list, path, real)) found = tni_bd_text(b, "%.*s", (int)n - 5, e->d_name);
   }
   if (d) closedir(d);
-  free(real);
   return found;
 }
 
@@ -65,18 +76,16 @@ const char *tni_bd_version(tni_bd *b, const char *package) {
   char name[160], arch[32] = "";
   const char *colon = strchr(package, ':'), *found = NULL;
   tni_file f;
-  tn_error ignored;
-  tni_error_init(&ignored);
   snprintf(name, sizeof name, "Package: %.*s", (int)(colon ? colon - package : (long)strlen(package)), package);
   if (colon) snprintf(arch, sizeof arch, "Architecture: %.16s", colon + 1);
-  if (tni_file_map("/var/lib/dpkg/status", &f, &ignored) != TN_OK || !f.data) return NULL;
-  const char *p = f.data, *end = p + f.bytes;
+  if (!map_list(b, "/var/lib/dpkg/status", &f)) return NULL;
+  const char *p = f.data, *end = p ? p + f.bytes : NULL;
   while (p < end && !found) {
     const char *stop = memmem(p, (size_t)(end - p), "\n\n", 2);
     const size_t n = (size_t)((stop ? stop + 1 : end) - p);
     if (has_line(p, n, name) && (!colon || has_line(p, n, arch))) {
       const char *v = memmem(p, n, "\nVersion: ", 10), *eol = v ? memchr(v + 1, '\n', n - (size_t)(v + 1 - p)) : NULL;
-      if (eol) found = tni_arena_strndup(b->arena, v + 10, (size_t)(eol - v - 10));
+      if (eol) found = tni_bd_text(b, "%.*s", (int)(eol - v - 10), v + 10);
     }
     p += n + 1;
   }

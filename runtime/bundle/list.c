@@ -3,6 +3,7 @@
  * What a bundle says of itself: run.sh, bundle.spdx.json (SPDX 2.3) and bundle.json, whose last entry is the SHA-256 of
  * all bytes before it.
  */
+#include <errno.h>
 #include <sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,7 +113,7 @@ static json_t *spdx_file(const tni_bd_file *f, uint32_t i) {
 
 /* SHA-1 of the sorted SHA-1s of the files, as SPDX 2.3 asks for (7.9). */
 static int by_sha1(const void *a, const void *b) { return strcmp(a, b); }
-static json_t *verification_json(const tni_bd *b) {
+static json_t *verification_json(tni_bd *b) {
   char(*sums)[41] = calloc(b->n_files + 1, sizeof *sums), hex[41] = "";
   tni_bd_sums all = {0};
   char *path = tni_file_in(b->stage, ".sha1s");
@@ -120,7 +121,9 @@ static json_t *verification_json(const tni_bd *b) {
   if (sums) qsort(sums, b->n_files, sizeof *sums, by_sha1);
   FILE *f = path && sums ? fopen(path, "w") : NULL;
   for (uint32_t i = 0; f && i < b->n_files; i++) fputs(sums[i], f);
-  if (f && tni_close_written(f) == 0 && tni_bd_sum(path, &all, NULL) == TN_OK) tni_bd_hex(all.sha1, 20, hex);
+  const bool whole = f && tni_close_written(f) == 0 && tni_bd_sum(path, &all, NULL) == TN_OK;
+  if (whole) tni_bd_hex(all.sha1, 20, hex);
+  if (!whole) tni_bd_missed(b, path && sums ? EIO : ENOMEM);
   if (path) (void)remove(path);
   free(path);
   free(sums);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -219,6 +220,7 @@ static tn_status adopt_packed(tni_bd *b) {
   char *dir = tni_file_in(b->stage, "packed");
   DIR *d = dir ? opendir(dir) : NULL;
   tn_status st = TN_OK;
+  if (!d) tni_bd_missed(b, dir ? errno : ENOMEM);
   for (struct dirent *e; d && st == TN_OK && (e = readdir(d));) {
     const size_t n = strlen(e->d_name);
     const char *to = tni_bd_text(b, "packed/%s", e->d_name);
@@ -239,6 +241,7 @@ static tn_status adopt_compiled(tni_bd *b) {
     char *dir = folder ? tni_file_in(b->stage, folder) : NULL;
     DIR *d = dir ? opendir(dir) : NULL;
     if (!dir) st = tni_fail_memory(b->err, b->names[i]);
+    if (!d) tni_bd_missed(b, dir ? errno : ENOMEM);
     for (struct dirent *e; d && st == TN_OK && (e = readdir(d));) {
       const char *to = tni_bd_text(b, "%s/%s", folder, e->d_name);
       if (!to) st = tni_fail_memory(b->err, dir);
@@ -334,6 +337,7 @@ static tn_status make_bundle(tni_bd *b) {
   if (st != TN_OK) return st;
   tni_bd_sort(b);
   st = tni_bd_list(b);
+  if (st == TN_OK) st = tni_bd_whole(b);
   if (st == TN_OK && tni_json_short()) st = tni_fail_memory(b->err, "bundle.json");
   if (st == TN_OK) st = check_size(b);
   return st == TN_OK ? tni_bd_publish(b) : st;

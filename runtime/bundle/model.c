@@ -4,6 +4,7 @@
  * the calibration that the profile names. The rest is listed as left out.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -59,11 +60,12 @@ static void list_left(tni_bd *b, const char *folder, const char *below) {
   const char *names[MOST];
   uint32_t n = 0;
   DIR *d = opendir(folder);
+  if (!d) tni_bd_missed(b, errno);
   for (struct dirent *e; d && n < MOST && (e = readdir(d));) {
     char *to = tni_bd_text(b, "model/%s", e->d_name);
     if (e->d_name[0] == '.' || !to || tni_bd_find(b, to)) continue;
     if ((below && strcmp(e->d_name, below) == 0) || tni_bd_find_in(b, to)) continue;
-    if ((names[n] = tni_arena_strdup(b->arena, e->d_name))) n++;
+    if ((names[n] = tni_bd_text(b, "%s", e->d_name))) n++;
   }
   if (d) closedir(d);
   qsort(names, n, sizeof *names, by_name);

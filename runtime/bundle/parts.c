@@ -6,12 +6,13 @@
  */
 #include <dirent.h>
 #include <elf.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/base/beside.h"
 #include "runtime/bundle/internal.h"
 
 static const char *const system_libraries[] = {
@@ -33,23 +34,22 @@ static const char *try_in(tni_bd *b, const char *dir, const char *name) {
   tn_error ignored;
   tni_error_init(&ignored);
   const char *path = tni_bd_text(b, "%s/%s", dir, name);
-  if (!path || access(path, R_OK) != 0 || tni_elf_read(b->arena, path, &e, &ignored) != TN_OK) return NULL;
-  return e.machine == b->machine ? path : NULL;
+  if (!path || access(path, R_OK) != 0) return NULL;
+  const tn_status st = tni_elf_read(b->arena, path, &e, &ignored);
+  if (st == TN_E_NO_MEMORY || st == TN_E_IO) tni_bd_missed(b, st == TN_E_IO ? EIO : ENOMEM);
+  return st == TN_OK && e.machine == b->machine ? path : NULL;
 }
 
 /* RUNPATH of a file, with $ORIGIN as its folder. */
 static const char *try_runpath(tni_bd *b, const char *file, const char *runpath, const char *name) {
-  char *list = runpath ? strdup(runpath) : NULL, *save = NULL, *origin = realpath(file, NULL);
+  char origin[PATH_MAX], *list = runpath ? tni_bd_text(b, "%s", runpath) : NULL, *save = NULL;
   const char *found = NULL;
-  char *slash = origin ? strrchr(origin, '/') : NULL;
-  if (slash) *slash = '\0';
-  for (char *p = list ? strtok_r(list, ":", &save) : NULL; p && !found; p = strtok_r(NULL, ":", &save)) {
-    const bool is_origin = strncmp(p, "$ORIGIN", 7) == 0;
-    const char *dir = is_origin && origin ? tni_bd_text(b, "%s%s", origin, p + 7) : p;
+  if (!list || !tni_bd_real(b, file, origin)) return NULL;
+  *strrchr(origin, '/') = '\0';
+  for (char *p = strtok_r(list, ":", &save); p && !found; p = strtok_r(NULL, ":", &save)) {
+    const char *dir = strncmp(p, "$ORIGIN", 7) == 0 ? tni_bd_text(b, "%s%s", origin, p + 7) : p;
     if (dir && *dir == '/') found = try_in(b, dir, name);
   }
-  free(list);
-  free(origin);
   return found;
 }
 
@@ -65,7 +65,9 @@ static const char *find_library(tni_bd *b, const char *file, const tni_elf *e, c
   }
   if (!found) found = try_runpath(b, file, e->runpath, name);
   if (!found) { /* a plugin without a RUNPATH needs the libtenon that runs, which may be in a prefix of its own */
+    errno = 0;
     const char *libdir = tni_beside_library(b->arena, ".");
+    if (!libdir) tni_bd_missed(b, errno);
     found = libdir ? try_in(b, libdir, name) : NULL;
   }
   for (int i = 0; !found && i < 3; i++) {
@@ -88,6 +90,7 @@ static tn_status add_libraries(tni_bd *b, const char *file) {
     if (!to) return tni_fail_memory(b->err, name);
     if (is_system(name) || tni_bd_find(b, to)) continue;
     const char *from = find_library(b, file, &e, name);
+    if (!from && b->missed) return tni_bd_whole(b);
     if (!from)
       return tni_fail(b->err, TN_E_UNAVAILABLE, file,
                       "'%s' needs '%s', which is nowhere here for %s; --library-dir says where it is", file, name,
@@ -104,6 +107,7 @@ static tn_status add_libraries(tni_bd *b, const char *file) {
 static tn_status add_resources(tni_bd *b, const char *from, const char *to, int depth) {
   DIR *d = opendir(from);
   tn_status st = TN_OK;
+  if (!d) tni_bd_missed(b, errno);
   for (struct dirent *e; d && st == TN_OK && (e = readdir(d));) {
     struct stat sb;
     if (e->d_name[0] == '.') continue;

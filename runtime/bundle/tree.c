@@ -23,7 +23,24 @@ char *tni_bd_text(tni_bd *b, const char *fmt, ...) {
   va_end(ap);
   char *copy = n < 0 ? NULL : tni_arena_strdup(b->arena, text);
   if (n >= 0) free(text);
+  if (!copy) tni_bd_missed(b, ENOMEM);
   return copy;
+}
+
+void tni_bd_missed(tni_bd *b, int e) {
+  if (e && e != ENOENT && e != ENOTDIR && e != EACCES && e != ELOOP && !b->missed) b->missed = e;
+}
+
+tn_status tni_bd_whole(const tni_bd *b) {
+  if (!b->missed) return TN_OK;
+  return tni_fail(b->err, tni_errno_status(b->missed, TN_E_IO), b->o.folder, "cannot find out what belongs into '%s': %s",
+                  b->o.folder, strerror(b->missed));
+}
+
+bool tni_bd_real(tni_bd *b, const char *path, char *to) {
+  const bool there = realpath(path, to) != NULL;
+  if (!there) tni_bd_missed(b, errno);
+  return there;
 }
 
 void tni_bd_leave(tni_bd *b, const char *what, const char *why) {

@@ -8,7 +8,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "runtime/base/beside.h"
 #include "runtime/plugin/load/load.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/plugin/process/process.h"
