@@ -118,7 +118,10 @@ void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, const tni_gen_form
     put_product_before(g);
 }
 
+uint32_t tni_gen_step_rows(const tni_gen_recipe *g, uint32_t i) { return g->rows[i] ? g->rows[i] : 1; }
+
 uint32_t tni_gen_rows(const tni_gen_recipe *g, uint32_t i) {
+  if (g->length) return g->length;
   bool least = g->kept;
   for (uint32_t k = 0; k < g->n_steps; k++) least = least || is_image(g->step[k].kind);
   return least && !g->rows[i] ? 1 : g->rows[i];

@@ -185,7 +185,7 @@ void tni_cn_product_close(tni_cn_product *p) {
   p->open = false;
 }
 
-int64_t tni_cn_product_rows(const tni_cn_product *p, int64_t M) { return p->d.chunk ? p->d.chunk : M; }
+int64_t tni_cn_product_rows(const tni_cn_product *p, int64_t M) { return tni_cf_drive_rows(&p->d, M); }
 
 int64_t tni_cn_product_elems(const tni_cn_product *p, int64_t M) {
   int64_t n = 0;

@@ -50,7 +50,7 @@ enum { TNI_CN_TAKEN, TNI_CN_REFUSED, TNI_CN_BROKEN };
  * and everything that breaks after a yes are findings. */
 int tni_cn_product_open(tni_cf *cf, tni_cf_host *h, const tni_cn_want *want, tni_cn_product *p);
 void tni_cn_product_close(tni_cn_product *p);
-/* Rows that a run has: M, or what the claim fixes. */
+/* Rows that a run of M has (tni_cf_drive_rows). */
 int64_t tni_cn_product_rows(const tni_cn_product *p, int64_t M);
 /* Elements of all outputs together at M rows. */
 int64_t tni_cn_product_elems(const tni_cn_product *p, int64_t M);

@@ -96,9 +96,9 @@ static void ask_rows(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_c
   tni_cn_product p;
   const tni_cn_want w = tni_cn_want_of(q, 40, 130);
   if (!tni_cn_try_near(cf, h, &w, t, &p)) return;
-  const size_t n = p.d.chunk ? 1 : sizeof Ms / sizeof *Ms;
+  const size_t n = p.d.chunk ? p.d.lengths.n : sizeof Ms / sizeof *Ms;
   for (size_t k = 0; k < n; k += tni_cn_few(cf, h) && k > 2 ? 3 : 1) {
-    const int64_t M = tni_cn_product_rows(&p, Ms[k]);
+    const int64_t M = p.d.chunk ? p.d.lengths.v[k] : Ms[k];
     tni_cf_inst i;
     tni_cn_buffers b;
     if (!tni_cn_instance(&p, &i, M)) continue;

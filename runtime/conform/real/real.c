@@ -12,9 +12,9 @@
 
 enum { MAX_TEXT = 16384 };
 
-/* A profile with this plugin before the host, and the calibration that lies with the model; false where it does not
- * fit. */
-static bool write_model_profile(const tni_cf_subject *s, uint32_t threads, char *text, size_t size) {
+/* A profile with this plugin before the host; false where it does not fit. phases: it has some, of the same order: a device
+ * that takes certain lengths, or works in one phase, gets what it takes. */
+static bool write_model_profile(const tni_cf_subject *s, uint32_t threads, bool phases, char *text, size_t size) {
   int n = snprintf(text, size, "plugins:\n  - name: %s\n    options: {", s->name);
   for (uint32_t i = 0; i < s->n_options && n > 0 && (size_t)n < size; i++) {
     const size_t key = strcspn(s->options[i], "=");
@@ -22,6 +22,8 @@ static bool write_model_profile(const tni_cf_subject *s, uint32_t threads, char 
                   s->options[i] + key + 1);
   }
   if (n > 0 && (size_t)n < size) n += snprintf(text + n, size - (size_t)n, "}\nchecked: true\nthreads: %u\n", threads);
+  if (phases && n > 0 && (size_t)n < size)
+    n += snprintf(text + n, size - (size_t)n, "phases:\n  prefill: [%s, host]\n  decode: [%s, host]\n", s->name, s->name);
   return n > 0 && (size_t)n < size;
 }
 
@@ -100,8 +102,9 @@ static void run_observed(tni_cf *cf, tn_runtime *rt, uint32_t refuse, void (*fn)
 
 void tni_cf_with_runtime(tni_cf *cf, uint32_t threads, uint32_t refuse,
                          void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg), void *arg) {
+  const bool phases = tni_cf_needs_phases(cf->listing);
   char *text = malloc(MAX_TEXT), file[] = "/tmp/tenon-conform-XXXXXX.yaml";
-  const int fd = text && write_model_profile(cf->subject, threads, text, MAX_TEXT) ? mkstemps(file, 5) : -1;
+  const int fd = text && write_model_profile(cf->subject, threads, phases, text, MAX_TEXT) ? mkstemps(file, 5) : -1;
   FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
   tn_error err;
   tn_runtime *rt = NULL;

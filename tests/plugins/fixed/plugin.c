@@ -97,17 +97,35 @@ static void set_up(backend *p) {
   p->caps.memory_bytes = p->caps.max_buffer_bytes = UINT64_C(1) << 30;
 }
 
+/* `no_matmul` of the built-in device is not said. */
+static tn_status no_option(tn_host_ctx *h, const char *key, uint32_t type, void *out) {
+  (void)h, (void)key;
+  if (type == TN_OPT_BOOL) *(int64_t *)out = 0;
+  return type == TN_OPT_BOOL ? TN_OK : TN_E_INVALID;
+}
+
 /* The built-in device is lent a host that tells it no more than any other plugin. */
 static tn_status fixed_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out) {
+  const bool enough = host && TN_HAS(host, tn_host, symbols) && host->option && host->range && host->done && host->now;
   tn_status st = entry(host, neg, out);
   if (st != TN_OK) return st;
+  if (!enough) {
+    snprintf(neg->message, sizeof neg->message, "fixed needs options, ranges, clocks and done");
+    stop(*out);
+    *out = NULL;
+    return TN_E_INCOMPATIBLE;
+  }
   backend *p = (backend *)*out;
   tn_negotiate theirs = {.h = TN_HDR(tn_negotiate), .host_min = 0, .host_max = TN_ABI_MINOR};
   memcpy(&p->lent, host, host->h.size < sizeof p->lent ? host->h.size : sizeof p->lent);
   p->lent.get_extension = NULL;
+  p->lent.option = no_option;
   p->minor = neg->minor;
   st = tni_host_plugin_entry(&p->lent, &theirs, &p->builtin);
-  if (st != TN_OK) stop(&p->pub);
+  if (st == TN_OK) return TN_OK;
+  snprintf(neg->message, sizeof neg->message, "%s", theirs.message);
+  stop(&p->pub);
+  *out = NULL;
   return st;
 }
 
