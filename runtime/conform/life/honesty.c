@@ -321,6 +321,17 @@ static void check_runs(tni_cf *cf, const void *arg) {
   tni_cf_host_close(cf, &h);
 }
 
+/* What measure states of a task does not hang on symbols that the task does not name. */
+static void check_named(tni_cf *cf, const tni_cf_rig *rig, const char *graph, uint32_t task) {
+  char text[400];
+  for (uint32_t s = 0; s < rig->d.view.n_symbols && s < TNI_CF_MAX_SYMBOLS; s++) {
+    const int64_t now = rig->i.sym[s], bucket = rig->d.claims.bucket > 1 ? rig->d.claims.bucket : 1;
+    int64_t other = s ? now + 64 * bucket : now + 37;
+    if (!s && rig->d.lengths.n) other = rig->d.lengths.v[now == rig->d.lengths.v[0] ? rig->d.lengths.n - 1 : 0];
+    if (!tni_cf_drive_named(&rig->d, task, rig->i.sym, s, other, text, sizeof text)) tni_cf_fail(cf, "%s: %s", graph, text);
+  }
+}
+
 /* Costs and bytes are pure, and numbers. */
 static void check_measures(tni_cf *cf, const void *arg) {
   (void)arg;
@@ -350,6 +361,7 @@ static void check_measures(tni_cf *cf, const void *arg) {
             !isfinite(m[0].moved_bytes) || m[0].moved_bytes < 0)
           tni_cf_fail(cf, "%s, task %u: a cost of %g ns, %g macs, %g bytes", c->graph, t, m[0].cost_ns, m[0].macs,
                       m[0].moved_bytes);
+        check_named(cf, &rig, c->graph, t);
       }
     }
     tni_cf_rig_finish(&rig);
