@@ -136,8 +136,20 @@ static atomic_bool has_left; /* of the process, which runs one case */
 void tni_cf_leave(void) { atomic_store(&has_left, true); }
 bool tni_cf_has_left(void) { return atomic_load(&has_left); }
 
-void tni_cf_run_case(const tni_cf_case *c, const tni_cf_listing *l, uint64_t seed, FILE *out) {
+static void end_write(tni_cf *cf) {
   static const char *const ends[] = {"pass", "fail", "skip"};
+  ((tni_cf_sink *)cf->sink)->n_lines = 0;
+  if (cf->n_findings > MAX_LINES) tni_cf_note(cf, "%u findings in all", cf->n_findings);
+  finding_write(cf, "end", ends[cf->verdict]);
+}
+
+void tni_cf_end_here(tni_cf *cf) {
+  if (cf->verdict == TNI_CF_PASS) tni_cf_fail(cf, "an item is not done");
+  end_write(cf);
+  _exit(0);
+}
+
+void tni_cf_run_case(const tni_cf_case *c, const tni_cf_listing *l, uint64_t seed, FILE *out) {
   tni_cf_sink sink = {.out = out};
   tni_cf cf = {.subject = l->subject,
                .listing = l,
@@ -150,9 +162,7 @@ void tni_cf_run_case(const tni_cf_case *c, const tni_cf_listing *l, uint64_t see
     c->run(&cf, c->arg);
   else
     tni_cf_fail(&cf, "out of memory");
-  if (!tni_cf_has_left()) tni_arena_destroy(cf.arena);
-  sink.n_lines = 0;
-  if (cf.n_findings > MAX_LINES) tni_cf_note(&cf, "%u findings in all", cf.n_findings);
-  finding_write(&cf, "end", ends[cf.verdict]);
-  if (tni_cf_has_left()) _exit(0); /* what runs at an exit would meet the item that is under way */
+  if (tni_cf_has_left()) tni_cf_end_here(&cf);
+  tni_arena_destroy(cf.arena);
+  end_write(&cf);
 }

@@ -160,10 +160,12 @@ typedef struct tni_cf_part {
  * plugin may have been loaded here before. False: no child could be made. */
 bool tni_cf_apart(const tni_cf *cf, void (*fn)(tni_cf *cf, void *arg), void *arg, uint32_t limit_ms, tni_cf_part *out);
 
-/* An item that the device was given is not done: it may still read and write whatever it was given. From here on nothing
- * is freed or closed that it may touch, and the process ends as soon as its case is reported. */
+/* An item that the device was given is not done: it may still read and write whatever it was given, and call the host.
+ * From here on nothing is freed that it may touch, and closing the host ends the process with its case (tni_cf_end_here). */
 void tni_cf_leave(void);
 bool tni_cf_has_left(void);
+/* Reports the case as it stands, and ends the process without what runs at an exit. */
+_Noreturn void tni_cf_end_here(tni_cf *cf);
 
 /* The value of option `key` on the command line, or NULL. */
 const char *tni_cf_option(const tni_cf_subject *s, const char *key);

@@ -103,7 +103,7 @@ static bool product_run(tni_cf *cf, tni_cf_host *h, int64_t N, double *seconds) 
                       "rows have 64 bits", ENDS, (long long)N, WIDE);
   }
   tni_cf_rig_finish(&rig);
-  if (!tni_cf_has_left()) (void)munmap(t.w, t.bytes);
+  if (!tni_cf_has_left()) (void)munmap(t.w, t.bytes); /* else an item may read it */
   return ok;
 }
 
