@@ -55,7 +55,7 @@ typedef struct tni_cf_ask {
   uint32_t without; /* offset of a function in it that is NULL; 0: none */
 } tni_cf_ask;
 
-/* One large buffer that the memory of slots lies in, behind the first 4 GiB. */
+/* One large buffer that the memory of slots lies in, past the first 4 GiB. */
 typedef struct tni_cf_far {
   tn_buffer *buffer; /* NULL: every slot has a buffer of its own */
   uint64_t next, end;
@@ -81,7 +81,7 @@ typedef struct tni_cf_host {
 /* Opens the subject's device to run on it. False: the case has failed, or is skipped where there is none that can run.
  */
 bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask);
-/* From here on memory of slots on the device lies behind the first 4 GiB of one buffer. False: the device gives no such
+/* From here on memory of slots on the device lies past the first 4 GiB of one buffer. False: the device gives no such
  * buffer; h->err has its text. */
 bool tni_cf_host_far(tni_cf_host *h);
 /* Bytes that the plugin has of the host now. */
