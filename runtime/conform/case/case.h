@@ -99,7 +99,7 @@ typedef struct tni_cf_listing {
 /* Whether the device takes a graph in one phase and not in the other, or runs of certain lengths only: then a profile
  * needs `phases` (docs/profiles.md), or the host gives it little. */
 bool tni_cf_needs_phases(const tni_cf_listing *l);
-/* The lengths that every claim of the listing allows which fixes some in this phase; 0: none does, or they share none. */
+/* The lengths that every claim of the listing allows which fixes some in this phase; 0: none does, or none is common. */
 uint32_t tni_cf_lengths(const tni_cf_listing *l, uint32_t phase, int64_t out[TNI_CF_LENGTHS]);
 
 typedef void (*tni_cf_fn)(tni_cf *cf, const void *arg);
@@ -161,7 +161,8 @@ typedef struct tni_cf_part {
 bool tni_cf_apart(const tni_cf *cf, void (*fn)(tni_cf *cf, void *arg), void *arg, uint32_t limit_ms, tni_cf_part *out);
 
 /* An item that the device was given is not done: it may still read and write whatever it was given, and call the host.
- * From here on nothing is freed that it may touch, and closing the host ends the process with its case (tni_cf_end_here). */
+ * From here on nothing is freed that it may touch, and closing the host ends the process with its case
+ * (tni_cf_end_here). */
 void tni_cf_leave(void);
 bool tni_cf_has_left(void);
 /* Reports the case as it stands, and ends the process without what runs at an exit. */

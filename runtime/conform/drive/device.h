@@ -126,8 +126,8 @@ bool tni_cf_drive_lower(tni_cf_drive *d);
 /* Lowers it and compiles all tasks ahead of time for so many rows, as `tenon pack` does: nothing of it is bound or run. */
 bool tni_cf_drive_ahead(tni_cf_drive *d, const tn_offline *o, int64_t rows);
 void tni_cf_drive_finish(tni_cf_drive *d);
-/* Whether measure says the same at v, the values of all symbols, and where that of one is another, or the task names the
- * symbol; else text says what differs. */
+/* Whether measure says the same at v, the values of all symbols, and where that of one is another, or the task names
+ * the symbol; else text says what differs. */
 bool tni_cf_drive_named(const tni_cf_drive *d, tn_id task, const int64_t *v, uint32_t symbol, int64_t other, char *text,
                         size_t n);
 /* The rows of a run of S, as a host would have it: the least that the claim allows and that has room for them; else the

@@ -34,8 +34,10 @@ bool tni_cf_drive_named(const tni_cf_drive *d, tn_id task, const int64_t *v, uin
                  differs(what, sizeof what, "driver_bytes", m[0].driver_bytes, m[1].driver_bytes);
   for (uint32_t s = 0; s < n_slots && !changed; s++)
     changed = differs(what, sizeof what, "a slot", slots[s], slots[n_slots + s]);
-  snprintf(text, n, "measure states %s for task %u at %s = %lld and %lld, and the task's `symbols` do not name %s: a plan of one "
-           "would serve the other (plugin.h, tn_task)", what, task, d->view.symbols[symbol]->name, (long long)v[symbol],
-           (long long)other, d->view.symbols[symbol]->name);
+  snprintf(
+      text, n,
+      "measure states %s for task %u at %s = %lld and %lld, and the task's `symbols` do not name %s: a plan of one "
+      "would serve the other (plugin.h, tn_task)",
+      what, task, d->view.symbols[symbol]->name, (long long)v[symbol], (long long)other, d->view.symbols[symbol]->name);
   return !changed;
 }

@@ -95,7 +95,8 @@ static void import_pointer(tni_cf *cf, tni_cf_host *h) {
       tni_cf_fail(cf, "%llu bytes of the host's are imported, and the buffer says %llu", (unsigned long long)bytes,
                   (unsigned long long)b->bytes);
     uint8_t *p = map_at(cf, h, b, LOW + PIECE, PIECE, TN_READ);
-    if (p && !marked(p, PIECE, 5)) tni_cf_fail(cf, "imported memory does not hold, past 4 GiB, what the host has there");
+    if (p && !marked(p, PIECE, 5))
+      tni_cf_fail(cf, "imported memory does not hold, past 4 GiB, what the host has there");
     if (p) (void)h->device->unmap(b, p, &h->err);
     h->device->destroy(b);
   } else {

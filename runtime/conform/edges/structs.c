@@ -42,7 +42,9 @@ static void ask_headers(tni_cf *cf, const void *arg) {
   uint32_t reserved = t->reserved | (TN_HAS(t, tn_plugin, reserved2) ? t->reserved2 : 0);
   for (uint32_t i = 0; i < t->n_options; i++) reserved |= t->options[i]->reserved;
   for (uint32_t i = 0; i < t->n_formats; i++) reserved |= t->formats[i]->reserved;
-  if (reserved) tni_cf_fail(cf, "%#x stands in a reserved field of tn_plugin, an option or a format: it is written 0 (plugin.h, rule 2)", reserved);
+  if (reserved)
+    tni_cf_fail(cf, "%#x stands in a reserved field of tn_plugin, an option or a format: it is written 0 (plugin.h, rule 2)",
+                reserved);
   tni_cf_stop(cf, &p);
 }
 
@@ -57,7 +59,8 @@ typedef struct kept {
 } kept;
 
 /* On another host a set of lengths may be out of reach: then it may be refused, or run at another length. */
-static void graph_compare(tni_cf *cf, tni_cf_rig *rig, const char *graph, uint32_t phase, const kept *k, const char *what) {
+static void graph_compare(tni_cf *cf, tni_cf_rig *rig, const char *graph, uint32_t phase, const kept *k,
+                          const char *what) {
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
   if (rig->refused && k->n_lengths > 1) return;
   if (rig->why[0] || !tni_cf_rig_prepare(rig, ROWS, &r))

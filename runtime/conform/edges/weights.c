@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A product with a weight of 2^31 elements, and one of 2^33, of which the first and the last columns are wanted. Its floats
- * and its packed bytes are address space: what is not packed is zeros. Of the pool's work the first and the last parts are done.
+ * A product with a weight of 2^31 elements, and one of 2^33, of which the first and the last columns are wanted. Its
+ * floats and its packed bytes are address space: what is not packed is zeros. Of the pool's work the first and the last
+ * parts are done.
  */
 #include <math.h>
 #include <stdio.h>

@@ -125,8 +125,8 @@ static void symbols_idle(tni_cf *cf, const tni_cf_rig *rig, const char *op, uint
       if (i != k && !tni_cf_drive_named(&rig->d, t, v, i, 33, text, sizeof text)) tni_cf_fail(cf, "%s: %s", op, text);
 }
 
-/* A graph of many symbols, of which one node's dims depend on number k: its task says so. Number k is the positions of a run,
- * so that who takes certain lengths takes it too; where that is one length alone, nothing depends on it. */
+/* A graph of many symbols, of which one node's dims depend on number k: its task says so. Number k is the positions of
+ * a run, so that who takes certain lengths takes it too; where that is one length alone, nothing depends on it. */
 static void symbol_ask(tni_cf *cf, tni_cf_host *h, const char *op, uint32_t k, uint32_t *taken) {
   tni_cf_rig rig;
   char name[24], dims[32];
@@ -179,7 +179,8 @@ static void ask_symbols(tni_cf *cf, const void *arg) {
     symbol_ask(cf, &h, "MatMul", asked[i], &taken);
     symbol_ask(cf, &h, "Add", asked[i], &taken);
   }
-  if (!taken && cf->verdict == TNI_CF_PASS) tni_cf_skip(cf, "it takes neither MatMul nor Add for several numbers of rows");
+  if (!taken && cf->verdict == TNI_CF_PASS)
+    tni_cf_skip(cf, "it takes neither MatMul nor Add for several numbers of rows");
   tni_cf_host_close(cf, &h);
 }
 

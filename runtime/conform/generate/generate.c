@@ -11,7 +11,8 @@
 #include "runtime/conform/generate/run.h"
 
 enum { CASES = 8, QUICK = 4, THOROUGH = 60, LIMIT_MS = 20000, SHRINK_S = 12, MOST_TRIALS = 150, TAKEN = 8, TURNS = 3 };
-enum { LONG = 64, TOO_LONG = 512 }; /* runs of that many positions: fewer sequences; where there are shorter ones, none */
+/* Runs of LONG positions and more are of one sequence, and few; longer ones than TOO_LONG come where there are no others. */
+enum { LONG = 64, TOO_LONG = 512 };
 
 static void run_part(tni_cf *cf, void *arg) { tni_gen_run(cf, arg); }
 
@@ -211,8 +212,8 @@ static void count_all(tni_cf *cf, tni_cf_host *h, const draws *d, counts *c) {
     }
 }
 
-/* How often each operator is drawn, and taken; nothing is run here. One that the device takes, and that no graph has, or none
- * in a form that it takes, is named. */
+/* How often each operator is drawn, and taken; nothing is run here. One that the device takes, and that no graph has,
+ * or none in a form that it takes, is named. */
 static void coverage_ask(tni_cf *cf, const void *arg) {
   char text[900] = "", never[200] = "", refused[300] = "";
   tni_cf_host h;
@@ -235,7 +236,8 @@ static void coverage_ask(tni_cf *cf, const void *arg) {
   tni_cf_note(cf, "in %u graphs it takes: %s", c.graphs, text[0] ? text : "nothing");
   if (never[0]) tni_cf_fail(cf, "the kit's own graphs never have %s, which it takes", never);
   if (refused[0])
-    tni_cf_skip(cf, "these operators, which it takes in other graphs, stand in no random graph in a form that it takes: %s",
+    tni_cf_skip(cf,
+                "these operators, which it takes in other graphs, stand in no random graph in a form that it takes: %s",
                 refused);
 }
 

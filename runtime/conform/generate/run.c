@@ -12,8 +12,8 @@
 #include "runtime/onnx/onnx.h"
 #include "runtime/place/place.h"
 
-static bool session_run(tni_cf *cf, tn_session *s, const gen_case *c, uint32_t phase, const gen_inputs *in, const char *how,
-                        gen_outputs *out) {
+static bool session_run(tni_cf *cf, tn_session *s, const gen_case *c, uint32_t phase, const gen_inputs *in,
+                        const char *how, gen_outputs *out) {
   tn_tensor t[MOST_OUT];
   tn_error err;
   tni_error_init(&err);

@@ -159,8 +159,8 @@ static bool claims_ask(tni_cf *cf, tni_cf_host *h, const tn_graph *g, const tn_d
 static bool same_answer(const answer *x, const answer *y, bool costs) {
   const uint32_t n = x->n_params < 8 ? x->n_params : 8, c = x->n_constraints < 8 ? x->n_constraints : 8;
   return x->verdict == y->verdict && x->reason == y->reason && x->format == y->format && x->n_params == y->n_params &&
-         x->n_constraints == y->n_constraints && x->weight_bytes == y->weight_bytes && x->set_sum == y->set_sum && !strcmp(x->text, y->text) &&
-         !memcmp(x->params, y->params, n * sizeof *x->params) &&
+         x->n_constraints == y->n_constraints && x->weight_bytes == y->weight_bytes && x->set_sum == y->set_sum &&
+         !strcmp(x->text, y->text) && !memcmp(x->params, y->params, n * sizeof *x->params) &&
          !memcmp(x->constraint, y->constraint, c * sizeof *x->constraint) &&
          (!costs || (x->cost_ns == y->cost_ns && x->macs == y->macs));
 }
@@ -328,7 +328,8 @@ static void check_named(tni_cf *cf, const tni_cf_rig *rig, const char *graph, ui
     const int64_t now = rig->i.sym[s], bucket = rig->d.claims.bucket > 1 ? rig->d.claims.bucket : 1;
     int64_t other = s ? now + 64 * bucket : now + 37;
     if (!s && rig->d.lengths.n) other = rig->d.lengths.v[now == rig->d.lengths.v[0] ? rig->d.lengths.n - 1 : 0];
-    if (!tni_cf_drive_named(&rig->d, task, rig->i.sym, s, other, text, sizeof text)) tni_cf_fail(cf, "%s: %s", graph, text);
+    if (!tni_cf_drive_named(&rig->d, task, rig->i.sym, s, other, text, sizeof text))
+      tni_cf_fail(cf, "%s: %s", graph, text);
   }
 }
 

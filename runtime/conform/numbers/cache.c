@@ -264,7 +264,8 @@ static tni_tensor mask_cut(const tni_tensor *t, int64_t T, tni_arena *a) {
   m.bytes = BATCH * row;
   m.data = tni_arena_alloc(a, m.bytes + 64, 64);
   for (int b = 0; m.data && b < BATCH; b++)
-    memcpy((uint8_t *)m.data + (uint64_t)b * row, (const uint8_t *)t->data + (uint64_t)b * (uint64_t)t->dims[3] * size, row);
+    memcpy((uint8_t *)m.data + (uint64_t)b * row, (const uint8_t *)t->data + (uint64_t)b * (uint64_t)t->dims[3] * size,
+           row);
   return m;
 }
 
@@ -400,7 +401,8 @@ static int64_t context_of(const cache_case *c) {
 static const char *too_long(const cache_case *c) {
   const bool lone = c->j->flags & APPEND_ONLY;
   if (c->d.chunk + FIRST > context_of(c)) return "its runs are longer than the context of this case";
-  if (c->j->ring && !lone && c->d.chunk + WINDOW > RING + 1) return "its runs are longer than the ring of this case has room for";
+  if (c->j->ring && !lone && c->d.chunk + WINDOW > RING + 1)
+    return "its runs are longer than the ring of this case has room for";
   return NULL;
 }
 
@@ -518,13 +520,19 @@ static void cache_ask(tni_cf *cf, const void *arg) {
 }
 
 void tni_cn_cache_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
-  static const cache_job jobs[] = {{"append", APPEND_ONLY, false, 0},   {"append-flat", APPEND_ONLY | FLAT, false, 0},
-                                   {"attention", 0, false, 0},          {"attention-flat", FLAT, false, 0},
-                                   {"window", WINDOWED, false, 0},      {"ring", WINDOWED, true, 0},
+  static const cache_job jobs[] = {{"append", APPEND_ONLY, false, 0},
+                                   {"append-flat", APPEND_ONLY | FLAT, false, 0},
+                                   {"attention", 0, false, 0},
+                                   {"attention-flat", FLAT, false, 0},
+                                   {"window", WINDOWED, false, 0},
+                                   {"ring", WINDOWED, true, 0},
                                    {"append-ring", APPEND_ONLY, true, 0},
-                                   {"scale", SCALED, false, 0},         {"softcap", CAPPED, false, 0},
-                                   {"mask", MASKED, false, 0},          {"mask-added", MASKED | ADDED, false, 0},
-                                   {"int8", 0, false, TN_DT_I8},        {"int8-ring", WINDOWED, true, TN_DT_I8},
+                                   {"scale", SCALED, false, 0},
+                                   {"softcap", CAPPED, false, 0},
+                                   {"mask", MASKED, false, 0},
+                                   {"mask-added", MASKED | ADDED, false, 0},
+                                   {"int8", 0, false, TN_DT_I8},
+                                   {"int8-ring", WINDOWED, true, TN_DT_I8},
                                    {"int8-flat", FLAT, false, TN_DT_I8},
                                    {"int8-window", WINDOWED, false, TN_DT_I8},
                                    {"int8-scale", SCALED, false, TN_DT_I8},

@@ -72,7 +72,10 @@ static void chain_ask(tni_cf *cf, tni_cf_rig *rig, const chain_link *l, int firs
     for (int k = 0; k < K; k++) {
       const int kind = (m + first) % ROWS;
       const float common = (float)((m * 13 + k * 29) % 23 - 11) / 8;
-      x[m * K + k] = kind == ONE_NAN && k == K / 2 ? NAN : kind == 1 ? common * LARGE : kind == 2 ? common * -LARGE : common;
+      x[m * K + k] = kind == ONE_NAN && k == K / 2 ? NAN
+                     : kind == 1                   ? common * LARGE
+                     : kind == 2                   ? common * -LARGE
+                                                   : common;
     }
   if (!tni_cf_inst_write(&rig->i, rig->b.in[0], x, rig->in[0].bytes) || !tni_cf_rig_run(rig, 0x5b, TNI_CF_EVEN)) {
     tni_cf_fail(cf, "a product with %s: %s%s", l->name, rig->why, rig->i.why);
@@ -90,8 +93,7 @@ static void chain_ask(tni_cf *cf, tni_cf_rig *rig, const chain_link *l, int firs
     }
   if (lost)
     tni_cf_fail(
-        cf,
-        "a product followed by %s: %d results of a row with a NaN are numbers, yet NaN is declared to propagate",
+        cf, "a product followed by %s: %d results of a row with a NaN are numbers, yet NaN is declared to propagate",
         l->name, lost);
   if (found)
     tni_cf_fail(cf, "a product followed by %s: %d results of rows of up to %g are no numbers", l->name, found,
@@ -106,7 +108,8 @@ static bool link_ask(tni_cf *cf, tni_cf_host *h, const chain_link *l, int column
   const bool made = chain_make(&rig.b, l, columns), taken = made && tni_cf_rig_claim_made(&rig, h, phase);
   if (!made) tni_cf_fail(cf, "the kit's own graph: %s", rig.b.err.message);
   if (taken && tni_cf_rig_prepare(&rig, ROWS, &r))
-    for (int64_t first = 0; first < ROWS && cf->verdict == TNI_CF_PASS; first += rig.sym[0]) chain_ask(cf, &rig, l, (int)first);
+    for (int64_t first = 0; first < ROWS && cf->verdict == TNI_CF_PASS; first += rig.sym[0])
+      chain_ask(cf, &rig, l, (int)first);
   else if (taken)
     tni_cf_fail(cf, "a product with %s: %s", l->name, rig.why);
   tni_cf_rig_finish(&rig);
@@ -122,7 +125,8 @@ static void ask_chains(tni_cf *cf, const void *arg) {
   for (size_t i = 0; i < sizeof links / sizeof *links; i++)
     taken += link_ask(cf, &h, &links[i], N, TN_PHASE_PREFILL) || link_ask(cf, &h, &links[i], EVEN, TN_PHASE_PREFILL) ||
              link_ask(cf, &h, &links[i], EVEN, TN_PHASE_DECODE);
-  if (!taken && cf->verdict == TNI_CF_PASS) tni_cf_skip(cf, "it takes none of %zu chains", sizeof links / sizeof *links);
+  if (!taken && cf->verdict == TNI_CF_PASS)
+    tni_cf_skip(cf, "it takes none of %zu chains", sizeof links / sizeof *links);
   if (taken) tni_cf_note(cf, "%u chains", taken);
   tni_cf_host_close(cf, &h);
 }

@@ -11,16 +11,16 @@
 #include "runtime/oracle/oracle.h"
 
 static const char *kind_text(int kind) {
-  static const char *const names[] = {"matmul",    "gemm",           "gemm-kn", "fused-bias", "fused-gate",
-                                      "fused-qkv", "fused-residual", "fused-chain", "qkv", "gate-up"};
+  static const char *const names[] = {"matmul",    "gemm",           "gemm-kn",     "fused-bias", "fused-gate",
+                                      "fused-qkv", "fused-residual", "fused-chain", "qkv",        "gate-up"};
   return kind >= 0 && kind < TNI_CN_KINDS ? names[kind] : "";
 }
 
 const char *tni_cn_product_where(const tni_cn_product *p, int64_t M, const char *what) {
   char text[600];
   const char *link = p->want.kind == TNI_CN_FUSED_CHAIN ? tni_cn_links[p->want.link].name : "";
-  snprintf(text, sizeof text, "%s%s%s M %lld N %lld K %lld %s", kind_text(p->want.kind), *link ? " with " : "", link, (long long)M, (long long)p->want.N,
-           (long long)p->want.K, what);
+  snprintf(text, sizeof text, "%s%s%s M %lld N %lld K %lld %s", kind_text(p->want.kind), *link ? " with " : "", link,
+           (long long)M, (long long)p->want.N, (long long)p->want.K, what);
   const char *kept = tni_arena_strdup(p->arena, text);
   return kept ? kept : "";
 }
@@ -111,7 +111,10 @@ static fused_form form_of_link(const tni_cn_link *l) {
                       .n_ops = 1,
                       .n_out = 1,
                       .full = l->two,
-                      .ops = {l->op, l->turned ? 1 : 0, l->turned ? 0 : l->two ? 1 : -1},
+                      .ops = {l->op, l->turned ? 1 : 0,
+                              l->turned ? 0
+                              : l->two  ? 1
+                                        : -1},
                       .results = {l->two ? 2 : 1},
                       .floats = {l->value}};
 }

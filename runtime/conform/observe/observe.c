@@ -170,8 +170,9 @@ static void measure_over(layer *y, const tn_measure *m, const tn_hdr *lent, tn_m
   bool kept = memcmp(&m->h, lent, sizeof h) == 0 && m->slot_bytes == out->slot_bytes;
   for (uint32_t i = 0; kept && i + sizeof *m < m->h.size; i++) kept = more[i] == 0xee;
   if (!kept)
-    tni_obs_wrong(y, "measure changes the header, `slot_bytes` or what lies after its tn_measure: fill in its fields one "
-                     "by one (plugin.h, rule 4)");
+    tni_obs_wrong(y,
+                  "measure changes the header, `slot_bytes` or what lies after its tn_measure: fill in its fields one "
+                  "by one (plugin.h, rule 4)");
   tni_obs_reserved(y, "tn_measure", m->reserved);
   *out = *m;
   out->h = h;

@@ -12,8 +12,8 @@
 
 enum { MAX_TEXT = 16384 };
 
-/* A profile with this plugin before the host; false where it does not fit. phases: it has some, of the same order: a device
- * that takes certain lengths, or works in one phase, gets what it takes. */
+/* A profile with this plugin before the host; false where it does not fit. phases: it has some, of the same order: a
+ * device that takes certain lengths, or works in one phase, gets what it takes. */
 static bool write_model_profile(const tni_cf_subject *s, uint32_t threads, bool phases, char *text, size_t size) {
   int n = snprintf(text, size, "plugins:\n  - name: %s\n    options: {", s->name);
   for (uint32_t i = 0; i < s->n_options && n > 0 && (size_t)n < size; i++) {
@@ -23,7 +23,8 @@ static bool write_model_profile(const tni_cf_subject *s, uint32_t threads, bool 
   }
   if (n > 0 && (size_t)n < size) n += snprintf(text + n, size - (size_t)n, "}\nchecked: true\nthreads: %u\n", threads);
   if (phases && n > 0 && (size_t)n < size)
-    n += snprintf(text + n, size - (size_t)n, "phases:\n  prefill: [%s, host]\n  decode: [%s, host]\n", s->name, s->name);
+    n += snprintf(text + n, size - (size_t)n, "phases:\n  prefill: [%s, host]\n  decode: [%s, host]\n", s->name,
+                  s->name);
   return n > 0 && (size_t)n < size;
 }
 

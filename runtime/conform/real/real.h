@@ -11,7 +11,8 @@
 #include "runtime/conform/case/case.h"
 
 /* fn with a runtime of this plugin and the host, on so many threads; what keeps it from opening is a failure of the
- * case. Its profile has `phases` where the device needs them (tni_cf_needs_phases). refuse: as in tni_cf_observe_refuse. */
+ * case. Its profile has `phases` where the device needs them (tni_cf_needs_phases). refuse: as in
+ * tni_cf_observe_refuse. */
 void tni_cf_with_runtime(tni_cf *cf, uint32_t threads, uint32_t refuse,
                          void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg), void *arg);
 

@@ -18,9 +18,18 @@ typedef struct filter {
 } filter;
 
 static bool is_ours(uint32_t op) {
-  static const uint32_t ours[] = {TN_OP_ADD,       TN_OP_SUB,         TN_OP_MUL,          TN_OP_GELU,
-                                  TN_OP_SWISH,     TN_OP_SOFTMAX,     TN_OP_MATMUL,       TN_OP_FUSED_MATMUL,
-                                  TN_OP_ATTENTION, TN_OP_ELEMENTWISE, TN_OP_TENSOR_SCATTER, TN_OP_RMS_NORMALIZATION,
+  static const uint32_t ours[] = {TN_OP_ADD,
+                                  TN_OP_SUB,
+                                  TN_OP_MUL,
+                                  TN_OP_GELU,
+                                  TN_OP_SWISH,
+                                  TN_OP_SOFTMAX,
+                                  TN_OP_MATMUL,
+                                  TN_OP_FUSED_MATMUL,
+                                  TN_OP_ATTENTION,
+                                  TN_OP_ELEMENTWISE,
+                                  TN_OP_TENSOR_SCATTER,
+                                  TN_OP_RMS_NORMALIZATION,
                                   TN_OP_LAYER_NORMALIZATION};
   for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
     if (ours[i] == op) return true;

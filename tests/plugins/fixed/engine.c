@@ -38,7 +38,8 @@ static void destroy(tn_buffer *b) {
 
 static tn_status map(tn_buffer *b, uint64_t offset, uint64_t n, uint32_t access, void **ptr, tn_error *err) {
   (void)access;
-  if (offset > b->bytes || n > b->bytes - offset) return fixed_fail(err, TN_E_INVALID, "the range is outside of the buffer");
+  if (offset > b->bytes || n > b->bytes - offset)
+    return fixed_fail(err, TN_E_INVALID, "the range is outside of the buffer");
   *ptr = ((fixed_buffer *)b)->bytes + offset;
   return TN_OK;
 }

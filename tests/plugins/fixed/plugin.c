@@ -5,11 +5,11 @@
 
 #define PLUGIN_NAME "fixed"
 #define PLUGIN_VERSION "1.0.0"
-#define PLUGIN_FIELDS   \
-  tn_plugin *builtin;   \
-  tn_host lent;         \
-  uint16_t minor;       \
-  tn_engine engine;     \
+#define PLUGIN_FIELDS \
+  tn_plugin *builtin; \
+  tn_host lent;       \
+  uint16_t minor;     \
+  tn_engine engine;   \
   const tn_engine *engines[1];
 #include "../../kit/skeleton.h"
 /* What the tables say before open_fixed puts in this device's functions. */
@@ -30,8 +30,12 @@ tn_status fixed_fail(tn_error *err, tn_status st, const char *fmt, ...) {
 }
 
 #define X(name) "|" #name
-static const tn_option opt_wrong = {.h = TN_HDR(tn_option), .key = "wrong", .help = "the mistake that it makes, or none",
-                                    .dflt = "none", .choices = FIXED_WRONGS(X) + 1, .type = TN_OPT_STRING};
+static const tn_option opt_wrong = {.h = TN_HDR(tn_option),
+                                    .key = "wrong",
+                                    .help = "the mistake that it makes, or none",
+                                    .dflt = "none",
+                                    .choices = FIXED_WRONGS(X) + 1,
+                                    .type = TN_OPT_STRING};
 #undef X
 #define X(name) #name,
 static const char *const wrongs[] = {FIXED_WRONGS(X)};

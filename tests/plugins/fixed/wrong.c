@@ -65,7 +65,8 @@ static bool chain(misread_node *m, uint32_t wrong) {
   bool changed = false;
   for (uint64_t i = 0; i < m->a[1].n && i < TN_CHAIN_MAX_OPS; i++) {
     int64_t *op = &m->ints[3 * i];
-    const bool sub = wrong == FIXED_chain_sub && op[0] == TN_OP_SUB, gelu = wrong == FIXED_chain_gelu && op[0] == TN_OP_GELU,
+    const bool sub = wrong == FIXED_chain_sub && op[0] == TN_OP_SUB,
+               gelu = wrong == FIXED_chain_gelu && op[0] == TN_OP_GELU,
                swish = wrong == FIXED_chain_swish && op[0] == TN_OP_SWISH;
     const int64_t a = op[1];
     if (sub) op[1] = op[2], op[2] = a;
@@ -103,7 +104,8 @@ static bool copy_node(misread_node *m, const tn_node *n) {
   }
   const bool chains = n->op == TN_OP_FUSED_MATMUL || n->op == TN_OP_ELEMENTWISE;
   if (chains && m->a[0].n) memcpy(m->ints, m->a[0].u.ints, m->a[0].n * sizeof *m->ints), m->a[0].u.ints = m->ints;
-  if (chains && m->a[1].n) memcpy(m->floats, m->a[1].u.floats, m->a[1].n * sizeof *m->floats), m->a[1].u.floats = m->floats;
+  if (chains && m->a[1].n)
+    memcpy(m->floats, m->a[1].u.floats, m->a[1].n * sizeof *m->floats), m->a[1].u.floats = m->floats;
   m->n.in = m->in;
   m->n.attr = m->list;
   return true;
