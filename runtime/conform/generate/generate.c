@@ -98,12 +98,19 @@ static uint32_t n_begun(const draws *d, uint32_t number) {
   return all / CASES + (number < all % CASES);
 }
 
-/* A device that takes certain lengths gets one of them. */
+static bool takes_in(const tni_cf_listing *l, uint32_t phase) {
+  for (uint32_t i = 0; i < l->n_claimed; i++)
+    if (l->claimed[i].phase == phase && l->claimed[i].verdict == TN_YES) return true;
+  return false;
+}
+
+/* A device that takes certain lengths gets one of them. Who fixes the length of a step alone, and takes prompts of any, gets
+ * the one and the other. */
 static void draw_length(const tni_cf_listing *l, tni_gen_recipe *g, tni_cf_rng *r) {
   int64_t lengths[TNI_CF_LENGTHS];
   uint32_t n = tni_cf_lengths(l, TN_PHASE_PREFILL, lengths);
-  if (!n) n = tni_cf_lengths(l, TN_PHASE_DECODE, lengths);
-  if (!n) return;
+  const bool steps = !n && (n = tni_cf_lengths(l, TN_PHASE_DECODE, lengths)) > 0;
+  if (!n || (steps && takes_in(l, TN_PHASE_PREFILL) && tni_cf_rng_next(r) % 2)) return;
   while (n > 1 && lengths[n - 1] > TOO_LONG) n--;
   const uint32_t which = (uint32_t)(tni_cf_rng_next(r) % (2 * n));
   g->length = (uint32_t)lengths[which < n ? which : n - 1];

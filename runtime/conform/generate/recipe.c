@@ -167,7 +167,10 @@ bool tni_gen_smaller(const tni_gen_recipe *g, uint32_t i, tni_gen_recipe *out) {
   i -= 6;
   if (i < WAYS_OF_SIZE) return (void)less(&out->k, i, 1), true;
   i -= WAYS_OF_SIZE;
-  if (i < TNI_GEN_RUNS * WAYS_OF_SIZE) return (void)less(&out->rows[i / WAYS_OF_SIZE], i % WAYS_OF_SIZE, 1), true;
+  if (i < TNI_GEN_RUNS * WAYS_OF_SIZE) {
+    if (!tni_gen_is_constant(g)) (void)less(&out->rows[i / WAYS_OF_SIZE], i % WAYS_OF_SIZE, 1);
+    return true;
+  }
   i -= TNI_GEN_RUNS * WAYS_OF_SIZE;
   if (i >= TNI_GEN_STEPS * WAYS_OF_SIZE) return false;
   (void)less(&out->step[i / WAYS_OF_SIZE].word[0], i % WAYS_OF_SIZE, 1);
