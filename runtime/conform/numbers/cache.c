@@ -37,6 +37,7 @@ typedef struct cache_case {
   tni_cf *cf;
   tni_cf_host *h;
   const cache_job *j;
+  bool others; /* who appends is another device: here the kit */
   tni_cn_graph b;
   tni_cf_drive d;
   tn_layout layout;
@@ -84,8 +85,9 @@ static bool cache_appends(cache_case *c) {
                     .heads = c->j->flags & FLAT ? HEADS : 0};
     c->x[i] = c->b.in[c->b.n_in++] = shaped_value(c, names[i][0], TN_VALUE_INPUT, HEADS, "S");
     c->in[i] = shaped_value(c, names[i][1], TN_VALUE_STATE, HEADS, "S+T");
-    c->out[i] = shaped_value(c, names[i][2], TN_VALUE_STATE, HEADS, "S+T");
+    c->out[i] = c->others ? c->in[i] : shaped_value(c, names[i][2], TN_VALUE_STATE, HEADS, "S+T");
     tni_graph_value(c->b.g, c->in[i])->pub.state = tni_graph_value(c->b.g, c->out[i])->pub.state = s;
+    if (c->others) continue;
     const tn_id in[3] = {c->in[i], c->x[i], c->pos};
     tni_raw_attr a = attr_num("axis", axis);
     if (!tni_cn_node(&c->b, "", "TensorScatter", 24, in, 3, &c->out[i], 1, &a, 1)) return false;
@@ -369,7 +371,7 @@ static bool cache_step(cache_case *c, tni_cf_inst *i, tni_cf_rng *r) {
     if (ok) expect_append(c, view_of(c, i, k), k, rows, S);
   }
   const bool lone = c->j->flags & APPEND_ONLY;
-  ok = ok && (lone || random_rows(c, c->q, i, a, r, &q)) && random_mask(c, i, a, r, &mask);
+  ok = ok && (!c->others || put_bytes(c, i)) && (lone || random_rows(c, c->q, i, a, r, &q)) && random_mask(c, i, a, r, &mask);
   if (!ok || tni_cf_inst_run(i, 0xff, (uint32_t)(c->runs % TNI_CF_SPLITS)) != TN_OK || !tni_cf_inst_guards(i)) {
     tni_arena_destroy(a);
     return cache_wrong(c, S, i->why);
@@ -474,9 +476,10 @@ typedef struct cache_tally {
 } cache_tally;
 
 /* Layout number k of those that are accepted in this phase; false: there are no more. */
-static bool ask_layout(tni_cf *cf, tni_cf_host *h, const cache_job *j, uint32_t phase, uint32_t k, cache_tally *t) {
+static bool ask_layout(tni_cf *cf, tni_cf_host *h, const cache_job *j, uint32_t phase, bool others, uint32_t k,
+                       cache_tally *t) {
   tn_layout l[MAX_LAYOUTS];
-  cache_case c = {.cf = cf, .h = h, .j = j, .at = {0, FIRST}, .text = ""};
+  cache_case c = {.cf = cf, .h = h, .j = j, .others = others, .at = {0, FIRST}, .text = ""};
   tni_cf_rng r = tni_cf_rng_of(cf, k + 1);
   uint32_t n = 0;
   const bool built = cache_build(&c);
@@ -504,13 +507,20 @@ static bool ask_layout(tni_cf *cf, tni_cf_host *h, const cache_job *j, uint32_t 
 }
 
 /* In the first phase in which it is taken; of a device that fixes the length of a run, in each. */
-static void cache_ask(tni_cf *cf, const void *arg) {
+static void ask_phases(tni_cf *cf, tni_cf_host *h, const cache_job *j, bool others, cache_tally *t) {
   static const uint32_t phases[] = {TN_PHASE_DECODE, TN_PHASE_PREFILL, TN_PHASE_ANY};
+  for (size_t p = 0; p < sizeof phases / sizeof *phases && (!t->asked || t->fixed) && cf->verdict == TNI_CF_PASS; p++)
+    for (uint32_t k = 0; ask_layout(cf, h, j, phases[p], others, k, t); k++) continue;
+}
+
+/* Who does not append may attend over what others append. */
+static void cache_ask(tni_cf *cf, const void *arg) {
+  const cache_job *j = arg;
   tni_cf_host h;
   cache_tally t = {.reason = "no layout of this kind is accepted"};
   if (!tni_cf_host_open(cf, &h, NULL)) return;
-  for (size_t p = 0; p < sizeof phases / sizeof *phases && (!t.asked || t.fixed) && cf->verdict == TNI_CF_PASS; p++)
-    for (uint32_t k = 0; ask_layout(cf, &h, arg, phases[p], k, &t); k++) continue;
+  ask_phases(cf, &h, j, false, &t);
+  if (!t.asked && !(j->flags & APPEND_ONLY)) ask_phases(cf, &h, j, true, &t);
   tni_cf_host_close(cf, &h);
   if (!t.asked)
     tni_cf_skip(cf, "%s", t.reason);

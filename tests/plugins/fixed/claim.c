@@ -53,7 +53,8 @@ static bool is_float(const tn_graph *g, const tn_node *n) {
 /* NULL: taken; k->rel 0: whatever the run is. */
 static const char *refusal(const filter *f, const tn_node *n, tn_constraint *k, uint32_t *reason) {
   *reason = TN_WHY_OP;
-  if (!is_ours(n->op)) return "fixed does not compute it";
+  const bool apart = f->d->wrong == FIXED_ok_apart || f->d->wrong == FIXED_apart_softcap; /* others append */
+  if (!is_ours(n->op) || (apart && n->op == TN_OP_TENSOR_SCATTER)) return "fixed does not compute it";
   *reason = TN_WHY_DTYPE;
   if (!is_float(f->g, n)) return "fixed computes in float32";
   const tn_value *v = rows_of(f->g, n);
