@@ -153,7 +153,7 @@ void tni_gen_run(tni_cf *cf, const tni_gen_recipe *g) {
   if (!tni_gen_build(g, cf, &c.b))
     tni_cf_fail(cf, "the kit's own graph: %s", c.b.err.message);
   else if (save_graph(cf, &c))
-    tni_cf_with_runtime(cf, g->threads, g->refuse, run_models, &c);
+    tni_cf_with_runtime(cf, g->threads, g->refuse, NULL, run_models, &c);
   if (!c.took && cf->verdict == TNI_CF_PASS) tni_cf_skip(cf, "it takes nothing of this graph");
   if (c.folder[0]) (void)nftw(c.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
   tni_cn_destroy(&c.b);

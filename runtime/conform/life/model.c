@@ -65,7 +65,7 @@ static void task_orders(tni_cf *cf, tn_runtime *rt, void *arg) {
 
 static void check_model(tni_cf *cf, const void *arg) {
   (void)arg;
-  tni_cf_with_runtime(cf, 2, 0, task_orders, NULL);
+  tni_cf_with_runtime(cf, 2, 0, cf->subject->model, task_orders, NULL);
 }
 
 void tni_cf_model_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {

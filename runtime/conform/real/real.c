@@ -64,8 +64,10 @@ bool tni_cf_judge_session(tni_cf *cf, tn_session *s, bool each, bool may_be_empt
   return n > 0;
 }
 
-static tn_status open_runtime(const tni_cf_subject *s, const char *file, tn_runtime **rt, tn_error *err) {
-  char folder[4096];
+static tn_status open_runtime(const tni_cf_subject *s, const char *file, const char *model, tn_runtime **rt,
+                              tn_error *err) {
+  char folder[4096], calibration[4200] = "";
+  if (model) snprintf(calibration, sizeof calibration, "%s/calibration.yaml", model);
   snprintf(folder, sizeof folder, "%s", s->path);
   char *slash = strrchr(folder, '/');
   if (slash) *slash = '\0';
@@ -75,6 +77,7 @@ static tn_status open_runtime(const tni_cf_subject *s, const char *file, tn_runt
                              .plugin_dirs = dirs,
                              .n_plugin_dirs = 1,
                              .cache_dir = s->cache_dir,
+                             .calibration = model && access(calibration, R_OK) == 0 ? calibration : NULL,
                              .flags = TN_RT_TEST_WRITABLE | TN_RT_NO_PROBE};
   return tn_runtime_create(&o, rt, err);
 }
@@ -101,7 +104,7 @@ static void run_observed(tni_cf *cf, tn_runtime *rt, uint32_t refuse, void (*fn)
   tni_cf_observe_end(layer);
 }
 
-void tni_cf_with_runtime(tni_cf *cf, uint32_t threads, uint32_t refuse,
+void tni_cf_with_runtime(tni_cf *cf, uint32_t threads, uint32_t refuse, const char *model,
                          void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg), void *arg) {
   const bool phases = tni_cf_needs_phases(cf->listing);
   char *text = malloc(MAX_TEXT), file[] = "/tmp/tenon-conform-XXXXXX.yaml";
@@ -112,7 +115,7 @@ void tni_cf_with_runtime(tni_cf *cf, uint32_t threads, uint32_t refuse,
   tni_error_init(&err);
   if (!f || fputs(text, f) < 0 || fclose(f))
     tni_cf_fail(cf, "%s cannot be written", file);
-  else if (open_runtime(cf->subject, file, &rt, &err) != TN_OK)
+  else if (open_runtime(cf->subject, file, model, &rt, &err) != TN_OK)
     tni_cf_fail(cf, "%s: %s", err.where, err.message);
   else
     run_observed(cf, rt, refuse, fn, arg);
