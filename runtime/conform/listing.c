@@ -34,9 +34,12 @@ static json_t *claimed_json(const tni_cf_listing *l) {
     const tni_cf_claimed *c = &l->claimed[i];
     json_t *params = json_array();
     for (uint32_t k = 0; k < c->n_params; k++) json_array_append_new(params, json_integer(c->params[k]));
-    json_array_append_new(a, json_pack("{s:s, s:I, s:I, s:I, s:s?, s:s?, s:o}", "graph", c->graph, "phase",
-                                       (json_int_t)c->phase, "verdict", (json_int_t)c->verdict, "reason",
-                                       (json_int_t)c->reason, "format", c->format, "text", c->text, "params", params));
+    json_t *lengths = json_array();
+    for (uint32_t k = 0; k < c->n_lengths; k++) json_array_append_new(lengths, json_integer(c->lengths[k]));
+    json_array_append_new(
+        a, json_pack("{s:s, s:I, s:I, s:I, s:s?, s:s?, s:o, s:o}", "graph", c->graph, "phase", (json_int_t)c->phase,
+                     "verdict", (json_int_t)c->verdict, "reason", (json_int_t)c->reason, "format", c->format, "text",
+                     c->text, "params", params, "lengths", lengths));
   }
   return a;
 }
@@ -106,7 +109,8 @@ static tn_status read_claimed(const json_t *a, tni_cf_listing *l) {
   tni_cf_claimed *c = n ? TNI_NEW_ARRAY(l->arena, tni_cf_claimed, n) : NULL;
   if (n && !c) return TN_E_NO_MEMORY;
   for (size_t i = 0; i < n; i++) {
-    const json_t *o = json_array_get(a, i), *params = json_object_get(o, "params");
+    const json_t *o = json_array_get(a, i), *params = json_object_get(o, "params"),
+                 *lengths = json_object_get(o, "lengths");
     c[i] = (tni_cf_claimed){.graph = or_empty(json_text(l, o, "graph")),
                             .phase = json_number(o, "phase"),
                             .verdict = json_number(o, "verdict"),
@@ -116,6 +120,8 @@ static tn_status read_claimed(const json_t *a, tni_cf_listing *l) {
     const size_t most = sizeof c[i].params / sizeof *c[i].params;
     for (size_t k = 0; k < json_array_size(params) && k < most; k++)
       c[i].params[c[i].n_params++] = json_integer_value(json_array_get(params, k));
+    for (size_t k = 0; k < json_array_size(lengths) && k < TNI_CF_LENGTHS; k++)
+      c[i].lengths[c[i].n_lengths++] = json_integer_value(json_array_get(lengths, k));
   }
   l->claimed = c;
   l->n_claimed = (uint32_t)n;

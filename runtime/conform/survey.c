@@ -56,6 +56,12 @@ static const tni_claim *claim_of(const tni_cf_rig *rig) {
   return tni_partition_claim(&rig->d.part, &rig->d.claims, rig->d.view.n_nodes - 1);
 }
 
+/* The ends of what is allowed, and some between. */
+static void copy_lengths(const tni_lengths *from, tni_cf_claimed *out) {
+  const uint32_t n = from->n < TNI_CF_LENGTHS ? from->n : TNI_CF_LENGTHS;
+  for (uint32_t i = 0; i < n; i++) out->lengths[out->n_lengths++] = from->v[n < 2 ? 0 : i * (from->n - 1) / (n - 1)];
+}
+
 static void copy_claim(tni_cf_listing *l, const tni_claim *c, bool refused, tni_cf_claimed *out) {
   out->verdict = refused ? TN_NO : TN_YES;
   if (!c) return;
@@ -75,6 +81,7 @@ static void graph_ask(tni_cf_listing *l, tni_cf_host *h, const tni_cf_graph_row 
   *out = (tni_cf_claimed){.graph = row->name, .phase = phase, .verdict = TN_NO};
   tni_error_init(&h->err);
   const bool ok = tni_cf_rig_claim(&rig, h, row, phase, &r);
+  if (ok) copy_lengths(&rig.d.lengths, out);
   if (ok || rig.refused)
     copy_claim(l, claim_of(&rig), rig.refused, out);
   else

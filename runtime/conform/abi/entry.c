@@ -176,7 +176,7 @@ static void live_with(tni_cf *cf, tni_cf_plugin *p, const tn_host *host, uint16_
   const uint16_t agreed = agreed_minor(&n, max);
   bool kept = memcmp(&head, &n.h, sizeof head) == 0;
   for (size_t i = 0; i < sizeof wide.more; i++) kept = kept && wide.more[i] == FILL;
-  if (!kept) tni_cf_fail(cf, "the entry changes the header of tn_negotiate, or writes behind the fields that it knows");
+  if (!kept) tni_cf_fail(cf, "the entry changes the header of tn_negotiate, or writes after the fields that it knows");
   if (st != TN_OK || !out) {
     if (n.plugin_min <= max) tni_cf_fail(cf, "a host of ABI 1.0 to 1.%u is refused: %s", max, text_of(&n));
     return;

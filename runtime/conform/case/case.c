@@ -5,7 +5,9 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Lines of one kind that a case may write; the rest are counted. */
 enum { MAX_LINES = 12 };
@@ -95,8 +97,59 @@ const char *tni_cf_option(const tni_cf_subject *s, const char *key) {
   return NULL;
 }
 
-void tni_cf_run_case(const tni_cf_case *c, const tni_cf_listing *l, uint64_t seed, FILE *out) {
+/* --- lengths ------------------------------------------------------------------------------------------------------ */
+
+bool tni_cf_needs_phases(const tni_cf_listing *l) {
+  for (uint32_t i = 0; i < l->n_claimed; i++) {
+    const tni_cf_claimed *c = &l->claimed[i];
+    if (c->n_lengths) return true;
+    if (i && !strcmp(c->graph, c[-1].graph) && c->verdict != c[-1].verdict) return true;
+  }
+  return false;
+}
+
+static bool allows(const tni_cf_claimed *c, int64_t length) {
+  for (uint32_t i = 0; i < c->n_lengths; i++)
+    if (c->lengths[i] == length) return true;
+  return false;
+}
+
+uint32_t tni_cf_lengths(const tni_cf_listing *l, uint32_t phase, int64_t out[TNI_CF_LENGTHS]) {
+  const tni_cf_claimed *first = NULL;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < l->n_claimed && !first; i++)
+    if (l->claimed[i].phase == phase && l->claimed[i].n_lengths) first = &l->claimed[i];
+  for (uint32_t k = 0; first && k < first->n_lengths; k++) {
+    bool by_all = true;
+    for (uint32_t i = 0; i < l->n_claimed && by_all; i++) {
+      const tni_cf_claimed *c = &l->claimed[i];
+      by_all = c->phase != phase || !c->n_lengths || allows(c, first->lengths[k]);
+    }
+    if (by_all) out[n++] = first->lengths[k];
+  }
+  return n;
+}
+
+/* --- the worker's part -------------------------------------------------------------------------------------------- */
+
+static atomic_bool has_left; /* of the process, which runs one case */
+void tni_cf_leave(void) { atomic_store(&has_left, true); }
+bool tni_cf_has_left(void) { return atomic_load(&has_left); }
+
+static void end_write(tni_cf *cf) {
   static const char *const ends[] = {"pass", "fail", "skip"};
+  ((tni_cf_sink *)cf->sink)->n_lines = 0;
+  if (cf->n_findings > MAX_LINES) tni_cf_note(cf, "%u findings in all", cf->n_findings);
+  finding_write(cf, "end", ends[cf->verdict]);
+}
+
+void tni_cf_end_here(tni_cf *cf) {
+  if (cf->verdict == TNI_CF_PASS) tni_cf_fail(cf, "an item is not done");
+  end_write(cf);
+  _exit(0);
+}
+
+void tni_cf_run_case(const tni_cf_case *c, const tni_cf_listing *l, uint64_t seed, FILE *out) {
   tni_cf_sink sink = {.out = out};
   tni_cf cf = {.subject = l->subject,
                .listing = l,
@@ -109,8 +162,7 @@ void tni_cf_run_case(const tni_cf_case *c, const tni_cf_listing *l, uint64_t see
     c->run(&cf, c->arg);
   else
     tni_cf_fail(&cf, "out of memory");
+  if (tni_cf_has_left()) tni_cf_end_here(&cf);
   tni_arena_destroy(cf.arena);
-  sink.n_lines = 0;
-  if (cf.n_findings > MAX_LINES) tni_cf_note(&cf, "%u findings in all", cf.n_findings);
-  finding_write(&cf, "end", ends[cf.verdict]);
+  end_write(&cf);
 }

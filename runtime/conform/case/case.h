@@ -68,6 +68,8 @@ typedef struct tni_cf_format {
   double bits_per_weight, w_err, x_err;
 } tni_cf_format;
 
+enum { TNI_CF_LENGTHS = 8 };
+
 /* What a claim of one generated graph (drive/graphs.h) was, per phase. */
 typedef struct tni_cf_claimed {
   const char *graph;               /* tni_cf_graph_row.name */
@@ -76,6 +78,9 @@ typedef struct tni_cf_claimed {
   int64_t params[8];               /* of the format */
   uint32_t n_params;
   const char *text; /* of a refusal */
+  uint32_t n_lengths;
+  int64_t lengths[TNI_CF_LENGTHS]; /* positions of a run that the claim allows, ascending: some of them where they are
+                                    * more; n 0: any number */
 } tni_cf_claimed;
 
 /* What a worker found at the start. Plain data: it crosses to the workers of the cases as text. When the plugin could
@@ -90,6 +95,12 @@ typedef struct tni_cf_listing {
   const tni_cf_format *formats;
   const tni_cf_claimed *claimed;
 } tni_cf_listing;
+
+/* Whether the device takes a graph in one phase and not in the other, or runs of certain lengths only: then a profile
+ * needs `phases` (docs/profiles.md), or the host gives it little. */
+bool tni_cf_needs_phases(const tni_cf_listing *l);
+/* The lengths that every claim of the listing allows which fixes some in this phase; 0: none does, or none is common. */
+uint32_t tni_cf_lengths(const tni_cf_listing *l, uint32_t phase, int64_t out[TNI_CF_LENGTHS]);
 
 typedef void (*tni_cf_fn)(tni_cf *cf, const void *arg);
 
@@ -148,6 +159,14 @@ typedef struct tni_cf_part {
 /* Runs fn in a child of this process, for limit_ms at most. It may die, hang or leave anything behind. Nothing of the
  * plugin may have been loaded here before. False: no child could be made. */
 bool tni_cf_apart(const tni_cf *cf, void (*fn)(tni_cf *cf, void *arg), void *arg, uint32_t limit_ms, tni_cf_part *out);
+
+/* An item that the device was given is not done: it may still read and write whatever it was given, and call the host.
+ * From here on nothing is freed that it may touch, and closing the host ends the process with its case
+ * (tni_cf_end_here). */
+void tni_cf_leave(void);
+bool tni_cf_has_left(void);
+/* Reports the case as it stands, and ends the process without what runs at an exit. */
+_Noreturn void tni_cf_end_here(tni_cf *cf);
 
 /* The value of option `key` on the command line, or NULL. */
 const char *tni_cf_option(const tni_cf_subject *s, const char *key);

@@ -184,6 +184,7 @@ uint64_t tni_cf_host_bytes(const tni_cf_host *h) {
 
 void tni_cf_host_close(tni_cf *cf, tni_cf_host *h) {
   if (h->device && tni_cf_observed(h->device)) tni_cf_fail(cf, "%s", tni_cf_observed(h->device));
+  if (tni_cf_has_left()) tni_cf_end_here(cf);
   if (h->far.buffer) h->device->destroy(h->far.buffer);
   h->far.buffer = NULL;
   tni_cf_stop(cf, &h->p);

@@ -55,7 +55,7 @@ typedef struct tni_cf_ask {
   uint32_t without; /* offset of a function in it that is NULL; 0: none */
 } tni_cf_ask;
 
-/* One large buffer that the memory of slots lies in, behind the first 4 GiB. */
+/* One large buffer that the memory of slots lies in, past the first 4 GiB. */
 typedef struct tni_cf_far {
   tn_buffer *buffer; /* NULL: every slot has a buffer of its own */
   uint64_t next, end;
@@ -81,7 +81,7 @@ typedef struct tni_cf_host {
 /* Opens the subject's device to run on it. False: the case has failed, or is skipped where there is none that can run.
  */
 bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask);
-/* From here on memory of slots on the device lies behind the first 4 GiB of one buffer. False: the device gives no such
+/* From here on memory of slots on the device lies past the first 4 GiB of one buffer. False: the device gives no such
  * buffer; h->err has its text. */
 bool tni_cf_host_far(tni_cf_host *h);
 /* Bytes that the plugin has of the host now. */
@@ -105,7 +105,8 @@ typedef struct tni_cf_drive {
   tn_blob *blob;               /* [n_slots]: of packed weights, as the host has them */
   tn_blob *given;              /* [n_slots]: as the device got them */
   uint8_t **packed;            /* [n_slots] */
-  int64_t chunk;               /* positions that the claim fixes; 0: any */
+  int64_t chunk;               /* the most positions that the claim allows, where it fixes them; 0: any */
+  tni_lengths lengths;         /* all that it allows */
   uint32_t refused;            /* first node that was not taken */
   const tni_claim *refusal;
   uint8_t *sparse; /* address space of the one packed weight, of which only the first and the last rows are packed */
@@ -125,6 +126,13 @@ bool tni_cf_drive_lower(tni_cf_drive *d);
 /* Lowers it and compiles all tasks ahead of time for so many rows, as `tenon pack` does: nothing of it is bound or run. */
 bool tni_cf_drive_ahead(tni_cf_drive *d, const tn_offline *o, int64_t rows);
 void tni_cf_drive_finish(tni_cf_drive *d);
+/* Whether measure says the same at v, the values of all symbols, and where that of one is another, or the task names
+ * the symbol; else text says what differs. */
+bool tni_cf_drive_named(const tni_cf_drive *d, tn_id task, const int64_t *v, uint32_t symbol, int64_t other, char *text,
+                        size_t n);
+/* The rows of a run of S, as a host would have it: the least that the claim allows and that has room for them; else the
+ * most that it allows. */
+int64_t tni_cf_drive_rows(const tni_cf_drive *d, int64_t S);
 /* The slot (not a weight) that holds value v, or TN_NONE. */
 uint32_t tni_cf_drive_slot(const tni_cf_drive *d, tn_id v);
 
@@ -158,6 +166,7 @@ typedef struct tni_cf_inst {
   bool borrowed;          /* plans are another instance's */
   const uint32_t *order;  /* [n_tasks] in which tasks run; NULL: the program's */
   tni_cf_brake *brake;    /* of its runs; NULL: none */
+  uint32_t wait_s;        /* how long an item may take; 0: what is common */
   tn_args **args;
   uint64_t *scratch_bytes, *scratch_align;
   uint64_t *stated_bytes, *taken_bytes; /* [n_tasks] measure's driver_bytes; what bind and args asked the host for */

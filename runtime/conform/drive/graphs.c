@@ -278,7 +278,7 @@ static bool make_tensors(tni_cf_rig *rig, tni_cf_rng *r) {
 
 bool tni_cf_rig_prepare(tni_cf_rig *rig, int64_t S, tni_cf_rng *r) {
   for (uint32_t i = 0; i < TNI_CF_MAX_SYMBOLS; i++) rig->sym[i] = 1;
-  rig->sym[0] = rig->d.chunk ? rig->d.chunk : S;
+  rig->sym[0] = tni_cf_drive_rows(&rig->d, S);
   if (!rig->lowered && !tni_cf_drive_lower(&rig->d)) return rig_failed(rig, rig->d.why, "");
   rig->lowered = true;
   rig->made = true;
@@ -308,6 +308,7 @@ bool tni_cf_rig_run(tni_cf_rig *rig, uint8_t fill, uint32_t split) {
 }
 
 void tni_cf_rig_finish(tni_cf_rig *rig) {
+  if (tni_cf_has_left()) return;
   if (rig->made) tni_cf_inst_finish(&rig->i);
   if (rig->h && !rig->shares) tni_cf_drive_finish(&rig->d);
   if (!rig->shares) tni_cn_destroy(&rig->b);

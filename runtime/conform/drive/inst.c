@@ -210,6 +210,7 @@ bool tni_cf_inst_share(tni_cf_inst *i, const tni_cf_inst *of) {
 }
 
 void tni_cf_inst_finish(tni_cf_inst *i) {
+  if (tni_cf_has_left()) return;
   tn_device *dev = i->d->h->device;
   const tn_program_info *f = i->d->info;
   for (uint32_t t = 0; i->args && t < f->n_tasks; t++)

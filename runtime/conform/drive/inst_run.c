@@ -21,10 +21,13 @@ static tn_status task_submit(tni_cf_inst *i, uint32_t t, tn_run *run) {
   tn_status st = tni_cf_inst_submit(&w, 1, run, &k);
   if (st != TN_OK) return st;
   const double patience = i->d->h->subject.patience > 1 ? i->d->h->subject.patience : 1;
-  const double wait = patience * (tni_cf_blocking(i->d->h, i->d->info->tasks[t]->engine) ? WAIT_BLOCKING_S : WAIT_S);
-  const uint32_t done = tni_cf_ticket_wait(k, wait < MOST_S ? (uint32_t)wait : MOST_S);
-  if (done != 1)
-    return tni_cf_inst_failed(i, done ? "done was called twice" : "done was never called", NULL), TN_E_INTERNAL;
+  const bool blocking = tni_cf_blocking(i->d->h, i->d->info->tasks[t]->engine);
+  double wait = patience * (blocking ? WAIT_BLOCKING_S : i->wait_s ? i->wait_s : WAIT_S);
+  if (!i->wait_s && wait > MOST_S) wait = MOST_S;
+  const uint32_t done = tni_cf_ticket_wait(k, (uint32_t)wait);
+  char text[64];
+  snprintf(text, sizeof text, "done was not called in %.0f s", wait);
+  if (done != 1) return tni_cf_inst_failed(i, done ? "done was called twice" : text, NULL), TN_E_INTERNAL;
   if (k->st != TN_OK) tni_cf_inst_failed(i, "the item failed", k->message);
   if (k->st == TN_OK && k->unfinished)
     return tni_cf_inst_failed(i, "when done came, the results were not there yet", NULL), TN_E_INTERNAL;

@@ -397,7 +397,10 @@ void tni_cf_long_error_look(tni_cf *cf, const tni_cf_long_error *e, const char *
   const tn_hdr lent = {sizeof *e, TN_ABI_MAJOR, TN_ABI_MINOR + 1};
   bool kept = memcmp(&e->error.h, &lent, sizeof lent) == 0;
   for (size_t i = 0; i < sizeof e->more; i++) kept = kept && e->more[i] == 0xa7;
-  if (!kept) tni_cf_fail(cf, "%s changes the header of its tn_error, or writes behind the fields that it knows: both are the host's", call);
+  if (!kept)
+    tni_cf_fail(cf,
+                "%s changes the header of its tn_error, or writes after the fields that it knows: both are the host's",
+                call);
 }
 
 /* --- for cases --------------------------------------------------------------------------------------------------- */

@@ -49,7 +49,8 @@ bool tni_cf_drive_claim(tni_cf_drive *d, tni_cf_host *h, tni_graph *g, uint32_t 
   if (tni_claims_collect(&d->view, &d->dev, 1, d->arena, &d->claims, &h->err) != TN_OK)
     return drive_failed(d, "claim", h->err.message);
   if (d->claims.fault) return drive_failed(d, d->claims.fault, NULL);
-  d->chunk = tni_lengths_most(&d->claims.fixed);
+  d->lengths = d->claims.fixed;
+  d->chunk = tni_lengths_most(&d->lengths);
   static const uint32_t order[1] = {0};
   if (tni_partition_make(&d->view, &d->claims, order, 1, d->arena, &d->part, &h->err) != TN_OK)
     return drive_failed(d, "the claims", h->err.message);
@@ -58,6 +59,12 @@ bool tni_cf_drive_claim(tni_cf_drive *d, tni_cf_host *h, tni_graph *g, uint32_t 
   d->all_taken = d->refused == TN_NONE && d->part.n_clusters == 1;
   if (d->refused != TN_NONE) d->refusal = &d->claims.node[0][d->refused];
   return true;
+}
+
+int64_t tni_cf_drive_rows(const tni_cf_drive *d, int64_t S) {
+  uint32_t i = 0;
+  while (i + 1 < d->lengths.n && d->lengths.v[i] < S) i++;
+  return d->lengths.n ? d->lengths.v[i] : S;
 }
 
 uint32_t tni_cf_drive_slot(const tni_cf_drive *d, tn_id v) {
@@ -379,6 +386,7 @@ bool tni_cf_drive_ahead(tni_cf_drive *d, const tn_offline *o, int64_t rows) {
 }
 
 void tni_cf_drive_finish(tni_cf_drive *d) {
+  if (tni_cf_has_left()) return;
   const uint32_t n = d->info ? d->info->n_slots : 0; /* goes with the program */
   if (d->prog.program) tni_program_release(&d->prog);
   for (uint32_t i = 0; d->fixed && i < n; i++) {

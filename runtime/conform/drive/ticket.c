@@ -78,7 +78,10 @@ uint32_t tni_cf_ticket_wait(struct tni_cf_ticket *k, uint32_t seconds) {
   pthread_mutex_lock(&k->lock);
   while (!k->done && rc == 0) rc = pthread_cond_timedwait(&k->cond, &k->lock, &until);
   const uint32_t done = k->done;
-  if (done) k->unfinished = results_now(k) != k->seen;
+  if (done)
+    k->unfinished = results_now(k) != k->seen;
+  else
+    tni_cf_leave();
   pthread_mutex_unlock(&k->lock);
   return done;
 }

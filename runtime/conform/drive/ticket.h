@@ -37,7 +37,8 @@ void tni_cf_tickets_finish(tni_cf *cf, tni_cf_host *h);
 struct tni_cf_ticket *tni_cf_ticket_take(tni_cf_host *h);
 /* submit has come back with st. */
 void tni_cf_ticket_submitted(struct tni_cf_ticket *k, tn_status st);
-/* Waits for `seconds`; how often it was answered until then. */
+/* Waits for `seconds`; how often it was answered until then. Where it was not, nothing that it may touch is freed any
+ * more (tni_cf_leave). */
 uint32_t tni_cf_ticket_wait(struct tni_cf_ticket *k, uint32_t seconds);
 /* The host's service. */
 void tni_cf_ticket_done(tn_ticket *t, tn_status st, const tn_times *times, const tn_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory behind the first 4 GiB of a buffer: offsets and sizes have 64 bits.
+ * Memory past the first 4 GiB of a buffer: offsets and sizes have 64 bits.
  */
 #include <stdio.h>
 #include <string.h>
@@ -95,7 +95,8 @@ static void import_pointer(tni_cf *cf, tni_cf_host *h) {
       tni_cf_fail(cf, "%llu bytes of the host's are imported, and the buffer says %llu", (unsigned long long)bytes,
                   (unsigned long long)b->bytes);
     uint8_t *p = map_at(cf, h, b, LOW + PIECE, PIECE, TN_READ);
-    if (p && !marked(p, PIECE, 5)) tni_cf_fail(cf, "imported memory does not hold, behind 4 GiB, what the host has there");
+    if (p && !marked(p, PIECE, 5))
+      tni_cf_fail(cf, "imported memory does not hold, past 4 GiB, what the host has there");
     if (p) (void)h->device->unmap(b, p, &h->err);
     h->device->destroy(b);
   } else {
@@ -158,7 +159,7 @@ static void ask_buffers(tni_cf *cf, const void *arg) {
   tni_cf_host_close(cf, &h);
 }
 
-/* --- views behind 4 GiB ------------------------------------------------------------------------------------------ */
+/* --- views past 4 GiB ------------------------------------------------------------------------------------------ */
 
 static void far_graph(tni_cf *cf, tni_cf_host *h, const tni_cf_claimed *c) {
   tni_cf_rig rig;
@@ -170,12 +171,12 @@ static void far_graph(tni_cf *cf, tni_cf_host *h, const tni_cf_claimed *c) {
     const bool ok = tni_cf_rig_claim(&rig, h, tni_cf_graph_find(c->graph), c->phase, &r) &&
                     tni_cf_rig_prepare(&rig, ROWS, &r) && tni_cf_rig_run(&rig, 0x5b, TNI_CF_EVEN);
     if (!ok)
-      tni_cf_fail(cf, "%s%s: %s", c->graph, pass ? ", with memory behind 4 GiB of a buffer" : "", rig.why);
+      tni_cf_fail(cf, "%s%s: %s", c->graph, pass ? ", with memory past 4 GiB of a buffer" : "", rig.why);
     else if (!pass && !tni_cf_edge_keep(cf, &rig, want))
       tni_cf_fail(cf, "no memory");
     else if (pass && !tni_cf_edge_same(&rig, want))
       tni_cf_fail(cf,
-                  "%s: other results where the memory of its slots lies behind the first 4 GiB of a buffer: offsets "
+                  "%s: other results where the memory of its slots lies past the first 4 GiB of a buffer: offsets "
                   "of views have 64 bits (plugin.h, tn_view)",
                   c->graph);
     tni_cf_rig_finish(&rig);

@@ -138,7 +138,7 @@ static void pack_giant(bench *b, const giant *g) {
   for (int i = 0; st == TN_OK && i < 3; i++) {
     st = b->f->rows(p, from[i], from[i] + n, g->at);
     if (!i && st == TN_OK && !touched_from(g, UINT64_C(1) << 32))
-      tni_cf_fail(b->cf, "%s [%lld,%lld]: the last rows are packed, and no byte behind the first 4 GiB was written",
+      tni_cf_fail(b->cf, "%s [%lld,%lld]: the last rows are packed, and no byte past the first 4 GiB was written",
                   b->f->name, (long long)g->N, (long long)g->K);
   }
   /* A format may write what the whole matrix shares only here (format.h, end). */
@@ -237,7 +237,7 @@ static void short_grids(bench *b) {
   }
 }
 
-/* A host of ABI 1.0 has a tn_quant without flags: what stands behind it is not KEEP. */
+/* A host of ABI 1.0 has a tn_quant without flags: what stands after it is not KEEP. */
 typedef struct old_quant {
   tn_quant q;
   int64_t K;

@@ -42,40 +42,70 @@ static void ask_headers(tni_cf *cf, const void *arg) {
   uint32_t reserved = t->reserved | (TN_HAS(t, tn_plugin, reserved2) ? t->reserved2 : 0);
   for (uint32_t i = 0; i < t->n_options; i++) reserved |= t->options[i]->reserved;
   for (uint32_t i = 0; i < t->n_formats; i++) reserved |= t->formats[i]->reserved;
-  if (reserved) tni_cf_fail(cf, "%#x stands in a reserved field of tn_plugin, an option or a format: it is written 0 (plugin.h, rule 2)", reserved);
+  if (reserved)
+    tni_cf_fail(cf, "%#x stands in a reserved field of tn_plugin, an option or a format: it is written 0 (plugin.h, rule 2)",
+                reserved);
   tni_cf_stop(cf, &p);
 }
 
-/* What each graph that is taken gives; false: no more is to be asked. */
-static bool graph_run(tni_cf *cf, tni_cf_host *h, const tni_cf_claimed *c, void **want, const char *what) {
-  tni_cf_rig rig;
-  tni_cf_rng r = tni_cf_rng_of(cf, 1);
-  const bool ok = tni_cf_rig_claim(&rig, h, tni_cf_graph_find(c->graph), c->phase, &r) &&
-                  tni_cf_rig_prepare(&rig, ROWS, &r) && tni_cf_rig_run(&rig, 0x5b, TNI_CF_EVEN);
-  if (!ok)
-    tni_cf_fail(cf, "%s%s%s: %s", c->graph, what ? " with " : "", what ? what : "", rig.why);
-  else if (!what && !tni_cf_edge_keep(cf, &rig, want))
-    tni_cf_fail(cf, "no memory");
-  else if (what && !tni_cf_edge_same(&rig, want))
-    tni_cf_fail(cf, "%s: other results with %s", c->graph, what);
-  tni_cf_rig_finish(&rig);
-  return cf->verdict == TNI_CF_PASS;
-}
+enum { PHASES = 3 };
+static const uint32_t phases[PHASES] = {TN_PHASE_PREFILL, TN_PHASE_DECODE, TN_PHASE_ANY};
 
+/* What a graph gave in a phase; rows 0: it was not taken. */
 typedef struct kept {
+  int64_t rows;
+  uint32_t n_lengths; /* that the claim allowed, where it fixed them */
   void *want[TNI_CN_MAX_OUT];
 } kept;
 
+/* On another host a set of lengths may be out of reach: then it may be refused, or run at another length. */
+static void graph_compare(tni_cf *cf, tni_cf_rig *rig, const char *graph, uint32_t phase, const kept *k,
+                          const char *what) {
+  tni_cf_rng r = tni_cf_rng_of(cf, 1);
+  if (rig->refused && k->n_lengths > 1) return;
+  if (rig->why[0] || !tni_cf_rig_prepare(rig, ROWS, &r))
+    tni_cf_fail(cf, "%s in phase %u with %s: %s", graph, phase, what, rig->why);
+  else if (rig->sym[0] != k->rows && k->n_lengths)
+    return;
+  else if (!tni_cf_rig_run(rig, 0x5b, TNI_CF_EVEN))
+    tni_cf_fail(cf, "%s in phase %u with %s: %s", graph, phase, what, rig->why);
+  else if (!tni_cf_edge_same(rig, k->want))
+    tni_cf_fail(cf, "%s in phase %u: other results with %s", graph, phase, what);
+}
+
+static void graph_keep(tni_cf *cf, tni_cf_rig *rig, const char *graph, uint32_t phase, kept *k) {
+  tni_cf_rng r = tni_cf_rng_of(cf, 1);
+  if (rig->refused) return;
+  if (rig->why[0] || !tni_cf_rig_prepare(rig, ROWS, &r) || !tni_cf_rig_run(rig, 0x5b, TNI_CF_EVEN))
+    tni_cf_fail(cf, "%s in phase %u: %s", graph, phase, rig->why);
+  else if (!tni_cf_edge_keep(cf, rig, k->want))
+    tni_cf_fail(cf, "no memory");
+  else
+    k->rows = rig->sym[0], k->n_lengths = rig->d.lengths.n;
+}
+
+/* Every graph that is taken, in each phase in which it is. what NULL: what it gives is kept. */
 static void graphs_run(tni_cf *cf, tni_cf_host *h, kept *k, const char *what) {
   const tni_cf_claimed *c;
-  for (uint32_t i = 0; i < MOST_GRAPHS && (c = tni_cf_edge_taken(cf->listing, i)); i++)
-    if (!graph_run(cf, h, c, k[i].want, what)) return;
+  for (uint32_t i = 0; i < PHASES * MOST_GRAPHS && (c = tni_cf_edge_taken(cf->listing, i / PHASES)); i++) {
+    const uint32_t phase = phases[i % PHASES];
+    tni_cf_rig rig;
+    tni_cf_rng r = tni_cf_rng_of(cf, 1);
+    if (what && !k[i].rows) continue;
+    (void)tni_cf_rig_claim(&rig, h, tni_cf_graph_find(c->graph), phase, &r);
+    if (what)
+      graph_compare(cf, &rig, c->graph, phase, &k[i], what);
+    else
+      graph_keep(cf, &rig, c->graph, phase, &k[i]);
+    tni_cf_rig_finish(&rig);
+    if (cf->verdict != TNI_CF_PASS) return;
+  }
 }
 
 /* Every graph that is taken gives the same bits with a host of another version: first with one of today, then with that. */
 static void other_host(tni_cf *cf, uint32_t as, const char *what) {
   const tni_cf_ask old = {.old = as == TNI_CF_STRUCTS_OLDER, .may_fail = true};
-  kept *k = TNI_NEW_ARRAY(cf->arena, kept, MOST_GRAPHS);
+  kept *k = TNI_NEW_ARRAY(cf->arena, kept, PHASES * MOST_GRAPHS);
   tni_cf_host h;
   if (!k || !tni_cf_edge_taken(cf->listing, 0)) {
     tni_cf_skip(cf, "none of the graphs was claimed");

@@ -226,7 +226,7 @@ void tni_gen_print(const tni_gen_recipe *g, const tni_cn_graph *b, char *text, s
   }
   if (at + 1 < n) at += (size_t)snprintf(text + at, n - at, "; S = ");
   for (uint32_t i = 0; i < g->n_runs && at + 1 < n; i++)
-    at += (size_t)snprintf(text + at, n - at, "%s%u", i ? ", " : "", g->rows[i]);
+    at += (size_t)snprintf(text + at, n - at, "%s%u", i ? ", " : "", tni_gen_rows(g, i));
   if (at + 1 < n)
     (void)snprintf(text + at, n - at, "; %u threads%s%s%s", g->threads, g->order ? "; tasks in a random order" : "",
                    g->refuse ? "; some nodes kept on the host" : "", g->kept ? "; caches in place" : "");

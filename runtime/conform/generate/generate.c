@@ -11,6 +11,8 @@
 #include "runtime/conform/generate/run.h"
 
 enum { CASES = 8, QUICK = 4, THOROUGH = 60, LIMIT_MS = 20000, SHRINK_S = 12, MOST_TRIALS = 150, TAKEN = 8, TURNS = 3 };
+/* Runs of LONG positions and more are of one sequence, and few; longer ones than TOO_LONG come where there are no others. */
+enum { LONG = 64, TOO_LONG = 512 };
 
 static void run_part(tni_cf *cf, void *arg) { tni_gen_run(cf, arg); }
 
@@ -96,6 +98,26 @@ static uint32_t n_begun(const draws *d, uint32_t number) {
   return all / CASES + (number < all % CASES);
 }
 
+static bool takes_in(const tni_cf_listing *l, uint32_t phase) {
+  for (uint32_t i = 0; i < l->n_claimed; i++)
+    if (l->claimed[i].phase == phase && l->claimed[i].verdict == TN_YES) return true;
+  return false;
+}
+
+/* A device that takes certain lengths gets one of them. Who fixes the length of a step alone, and takes prompts of any, gets
+ * the one and the other. */
+static void draw_length(const tni_cf_listing *l, tni_gen_recipe *g, tni_cf_rng *r) {
+  int64_t lengths[TNI_CF_LENGTHS];
+  uint32_t n = tni_cf_lengths(l, TN_PHASE_PREFILL, lengths);
+  const bool steps = !n && (n = tni_cf_lengths(l, TN_PHASE_DECODE, lengths)) > 0;
+  if (!n || (steps && takes_in(l, TN_PHASE_PREFILL) && tni_cf_rng_next(r) % 2)) return;
+  while (n > 1 && lengths[n - 1] > TOO_LONG) n--;
+  const uint32_t which = (uint32_t)(tni_cf_rng_next(r) % (2 * n));
+  g->length = (uint32_t)lengths[which < n ? which : n - 1];
+  for (int i = 0; i < 3 && g->length >= LONG; i++) g->batch[i] = 1;
+  if (g->length >= LONG) g->n_runs = 2;
+}
+
 /* The n-th graph of case `number`. */
 static void draw(const tni_cf *cf, const draws *d, uint32_t number, uint32_t n, tni_gen_recipe *g) {
   char name[32];
@@ -103,6 +125,7 @@ static void draw(const tni_cf *cf, const draws *d, uint32_t number, uint32_t n, 
   tni_cf_rng r = tni_cf_rng_named(cf, name, n);
   const tni_gen_form *first = n < n_begun(d, number) ? &forms[d->taken[(n * CASES + number) % d->n_taken]].form : NULL;
   tni_gen_draw(g, d->weights, first, &r);
+  draw_length(cf->listing, g, &r);
 }
 
 /* The smallest recipe that still fails, in the time that there is. */
@@ -152,38 +175,77 @@ static void graphs_ask(tni_cf *cf, const void *arg) {
     (void)shrink(cf, &g, &part);
     report(cf, &g, n, steps, &part);
   }
-  if (!ran) tni_cf_skip(cf, "it takes nothing of %u graphs, which run at any length", n);
+  if (!ran) tni_cf_skip(cf, "it takes nothing of %u graphs", n);
   tni_cf_note(cf, "%u graphs, it takes something of %u", n, ran);
 }
 
-/* How often each operator is drawn; nothing is run here. One that is taken and never drawn is named. */
+/* Operators of all graphs: how often they were drawn, and how often the device took them. */
+typedef struct counts {
+  uint32_t drawn[N_FORMS], taken[N_FORMS], graphs;
+} counts;
+
+/* A graph as its runs have it: with one length, where there is one. In any phase of the profile. */
+static void count_taken(tni_cf *cf, tni_cf_host *h, const tni_gen_recipe *g, tni_cn_graph *b, counts *c) {
+  static const uint32_t phases[] = {TN_PHASE_ANY, TN_PHASE_PREFILL, TN_PHASE_DECODE};
+  const bool several = tni_cf_needs_phases(cf->listing);
+  bool *taken = TNI_NEW_ARRAY(cf->arena, bool, b->g->n_nodes + 1);
+  if (!taken || (tni_gen_is_constant(g) && tni_ex_bound(b->g->exprs, 0, g->length, g->length) != TN_OK)) return;
+  for (size_t k = several ? 1 : 0; k < (several ? 3 : 1); k++) {
+    tni_cf_drive d = {.flip = UINT64_MAX};
+    const bool ok = tni_cf_drive_claim(&d, h, b->g, phases[k]);
+    if (!ok) tni_cf_fail(cf, "%s", d.why);
+    for (uint32_t i = 0; ok && i < b->g->n_nodes; i++) taken[i] = taken[i] || d.part.device_of[i] != TN_NONE;
+    tni_cf_drive_finish(&d);
+  }
+  for (uint32_t i = 0; i < b->g->n_nodes; i++)
+    for (uint32_t f = 0; f < N_FORMS; f++) {
+      const bool is = !strcmp(forms[f].op, tni_graph_node(b->g, i)->type);
+      c->drawn[f] += is;
+      c->taken[f] += is && taken[i];
+    }
+}
+
+static void count_all(tni_cf *cf, tni_cf_host *h, const draws *d, counts *c) {
+  for (uint32_t k = 0; k < CASES; k++)
+    for (uint32_t n = 0; n < n_begun(d, k) + QUICK && cf->verdict == TNI_CF_PASS; n++, c->graphs++) {
+      tni_gen_recipe g;
+      tni_cn_graph b;
+      draw(cf, d, k, n, &g);
+      if (tni_gen_build(&g, cf, &b))
+        count_taken(cf, h, &g, &b, c);
+      else
+        tni_cf_fail(cf, "the kit's own graph: %s", b.err.message);
+      tni_cn_destroy(&b);
+    }
+}
+
+/* How often each operator is drawn, and taken; nothing is run here. One that the device takes, and that no graph has,
+ * or none in a form that it takes, is named. */
 static void coverage_ask(tni_cf *cf, const void *arg) {
-  uint32_t times[N_FORMS] = {0}, graphs = 0;
-  char text[900] = "", never[200] = "";
+  char text[900] = "", never[200] = "", refused[300] = "";
+  tni_cf_host h;
+  counts c = {.graphs = 0};
   draws d;
   (void)arg;
   find_draws(cf->listing, &d);
-  for (uint32_t k = 0; k < CASES; k++)
-    for (uint32_t n = 0; n < n_begun(&d, k) + QUICK; n++, graphs++) {
-      tni_gen_recipe g;
-      tni_cn_graph b;
-      draw(cf, &d, k, n, &g);
-      if (!tni_gen_build(&g, cf, &b)) tni_cf_fail(cf, "the kit's own graph: %s", b.err.message);
-      for (uint32_t i = 0; b.g && i < b.g->n_nodes; i++)
-        for (uint32_t f = 0; f < N_FORMS; f++) times[f] += !strcmp(forms[f].op, tni_graph_node(b.g, i)->type);
-      tni_cn_destroy(&b);
-    }
+  if (!tni_cf_host_open(cf, &h, NULL)) return;
+  count_all(cf, &h, &d, &c);
+  tni_cf_host_close(cf, &h);
   for (uint32_t i = 0; i < d.n_taken; i++) {
     const uint32_t f = d.taken[i];
     bool again = false;
     for (uint32_t k = 0; k < i; k++) again = again || !strcmp(forms[d.taken[k]].op, forms[f].op);
     if (again) continue;
-    char *to = times[f] ? text : never;
-    const size_t room = times[f] ? sizeof text : sizeof never, at = strlen(to);
-    snprintf(to + at, room - at, times[f] ? "%s%s %u" : "%s%s", at ? ", " : "", forms[f].op, times[f]);
+    char *to = c.taken[f] ? text : c.drawn[f] ? refused : never;
+    const size_t room = c.taken[f] ? sizeof text : c.drawn[f] ? sizeof refused : sizeof never, at = strlen(to);
+    snprintf(to + at, room - at, c.taken[f] ? "%s%s %u" : "%s%s", at ? ", " : "", forms[f].op, c.taken[f]);
   }
-  tni_cf_note(cf, "in %u graphs: %s", graphs, text[0] ? text : "nothing that it takes");
+  tni_cf_note(cf, "in %u graphs it takes: %s", c.graphs, text[0] ? text : "nothing");
   if (never[0]) tni_cf_fail(cf, "the kit's own graphs never have %s, which it takes", never);
+  if (refused[0])
+    tni_cf_skip(cf,
+                "these operators, which it takes in other graphs, stand in no random graph in a form that it takes: %s",
+                refused);
 }
 
 /* What it takes of the table, and no graph can begin with. */

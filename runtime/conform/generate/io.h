@@ -16,6 +16,7 @@ typedef struct gen_case {
   tni_cn_graph b;
   char folder[64];
   bool took; /* something of it */
+  bool phases; /* the profile has some */
 } gen_case;
 
 /* Inputs of one length, between guards: nothing may be read beside them. */

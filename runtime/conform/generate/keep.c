@@ -110,7 +110,7 @@ void tni_gen_keep(tni_cf *cf, gen_case *c, tn_model *judged, tn_model *plain) {
   kept k = {.cf = cf, .c = c, .m = plain};
   bool ok = tn_model_has_cache(plain) && open_sessions(&k, judged);
   for (uint32_t i = 0, number = 0; ok && i < c->g->n_runs; i++) {
-    ok = one_step(&k, 1 + (tni_gen_rows(c->g, i) - 1) % STEP, number++);
+    ok = one_step(&k, 1 + (tni_gen_step_rows(c->g, i) - 1) % STEP, number++);
     ok = ok && one_step(&k, 1, number++);
   }
   if (ok) (void)tni_cf_judge_session(cf, k.s[JUDGED], false, false);

@@ -118,7 +118,10 @@ void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, const tni_gen_form
     put_product_before(g);
 }
 
+uint32_t tni_gen_step_rows(const tni_gen_recipe *g, uint32_t i) { return g->rows[i] ? g->rows[i] : 1; }
+
 uint32_t tni_gen_rows(const tni_gen_recipe *g, uint32_t i) {
+  if (g->length) return g->length;
   bool least = g->kept;
   for (uint32_t k = 0; k < g->n_steps; k++) least = least || is_image(g->step[k].kind);
   return least && !g->rows[i] ? 1 : g->rows[i];
@@ -164,7 +167,10 @@ bool tni_gen_smaller(const tni_gen_recipe *g, uint32_t i, tni_gen_recipe *out) {
   i -= 6;
   if (i < WAYS_OF_SIZE) return (void)less(&out->k, i, 1), true;
   i -= WAYS_OF_SIZE;
-  if (i < TNI_GEN_RUNS * WAYS_OF_SIZE) return (void)less(&out->rows[i / WAYS_OF_SIZE], i % WAYS_OF_SIZE, 1), true;
+  if (i < TNI_GEN_RUNS * WAYS_OF_SIZE) {
+    if (!tni_gen_is_constant(g)) (void)less(&out->rows[i / WAYS_OF_SIZE], i % WAYS_OF_SIZE, 1);
+    return true;
+  }
   i -= TNI_GEN_RUNS * WAYS_OF_SIZE;
   if (i >= TNI_GEN_STEPS * WAYS_OF_SIZE) return false;
   (void)less(&out->step[i / WAYS_OF_SIZE].word[0], i % WAYS_OF_SIZE, 1);

@@ -45,6 +45,7 @@ typedef struct tni_gen_recipe {
   uint32_t order;                              /* 0: tasks in the planned order */
   uint32_t refuse;                             /* not 0: some of what the plugin would take goes to the host, by this */
   bool kept;                                   /* attention has caches, which sessions keep in place */
+  uint32_t length;                             /* S of all runs, of a device that takes certain lengths; 0: any */
   uint64_t values;                             /* stream of weights and inputs */
   tni_gen_step step[TNI_GEN_STEPS];
 } tni_gen_recipe;
@@ -56,8 +57,12 @@ typedef struct tni_gen_form {
 /* weights [TNI_GEN_KINDS]: how often each kind is drawn; the first step is `first`, NULL: one of the kinds with the largest
  * weight. */
 void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, const tni_gen_form *first, tni_cf_rng *r);
-/* S of run i: windows want a row at least, and so does a step. */
+/* S of run i: `length`, where it is one; windows want a row at least, and so does a step. */
 uint32_t tni_gen_rows(const tni_gen_recipe *g, uint32_t i);
+/* Positions of step i over caches, of which the host makes runs of any length. */
+uint32_t tni_gen_step_rows(const tni_gen_recipe *g, uint32_t i);
+/* Whether S is a number in the graph. Over caches it is not: sessions add rows to what a run wants. */
+static inline bool tni_gen_is_constant(const tni_gen_recipe *g) { return g->length && !g->kept; }
 /* The i-th way to make g smaller; false: there are no more. */
 bool tni_gen_smaller(const tni_gen_recipe *g, uint32_t i, tni_gen_recipe *out);
 /* The graph. False: the kit's own mistake, b->err. */

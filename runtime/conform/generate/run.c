@@ -12,14 +12,14 @@
 #include "runtime/onnx/onnx.h"
 #include "runtime/place/place.h"
 
-static bool session_run(tni_cf *cf, tn_session *s, const gen_case *c, const gen_inputs *in, const char *how,
-                        gen_outputs *out) {
+static bool session_run(tni_cf *cf, tn_session *s, const gen_case *c, uint32_t phase, const gen_inputs *in,
+                        const char *how, gen_outputs *out) {
   tn_tensor t[MOST_OUT];
   tn_error err;
   tni_error_init(&err);
   memset(t, 0, sizeof t);
   for (uint32_t i = 0; i < c->b.n_out; i++) t[i].h = (tn_hdr){sizeof t[i], 1, 0};
-  const tn_status st = tn_session_run(s, TN_PHASE_ANY, in->list, in->n, t, c->b.n_out, &err);
+  const tn_status st = tn_session_run(s, phase, in->list, in->n, t, c->b.n_out, &err);
   if (st != TN_OK) return tni_cf_fail(cf, "%s: %s: %s (%s)", how, err.where, err.message, tni_status_name(st)), false;
   return tni_gen_outputs(cf, t, c->b.n_out, out);
 }
@@ -29,6 +29,13 @@ static bool session_run(tni_cf *cf, tn_session *s, const gen_case *c, const gen_
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) {
   (void)st, (void)kind, (void)at;
   return remove(path);
+}
+
+static bool dim_known(const gen_case *c, tn_expr e, int64_t *d) {
+  const int64_t sym[TNI_CF_MAX_SYMBOLS] = {c->g->length, 1, 1, 1, 1, 1, 1, 1};
+  const uint32_t n = tni_ex_n_symbols(c->b.g->exprs);
+  if (tni_ex_is_const(c->b.g->exprs, e, d)) return true;
+  return tni_gen_is_constant(c->g) && n <= TNI_CF_MAX_SYMBOLS && tni_ex_eval(c->b.g->exprs, e, sym, n, d) == TN_OK;
 }
 
 static bool save_graph(tni_cf *cf, gen_case *c) {
@@ -44,7 +51,7 @@ static bool save_graph(tni_cf *cf, gen_case *c) {
     const tn_value *val = &tni_graph_value(c->b.g, v)->pub;
     shape[i] = (tni_tensor){.dtype = val->dtype, .rank = val->rank};
     for (uint32_t k = 0; k < val->rank; k++)
-      if (!tni_ex_is_const(c->b.g->exprs, val->dims[k], &shape[i].dims[k])) shape[i].dims[k] = -1;
+      if (!dim_known(c, val->dims[k], &shape[i].dims[k])) shape[i].dims[k] = -1;
     *(i < c->b.n_in ? &in[i] : &out[i - c->b.n_in]) = (tni_saved){v, &shape[i]};
   }
   snprintf(c->folder, sizeof c->folder, "/tmp/tenon-generated-XXXXXX");
@@ -102,18 +109,19 @@ static bool model_open(tni_cf *cf, tn_runtime *rt, const gen_case *c, uint32_t f
 enum { JUDGED, FIRST, SECOND, SESSIONS };
 
 /* One length: judged; the same bits from a session that nobody watches; again, after another session had its turn with
- * other values and another length. */
+ * other values and another length. In a profile with phases, prefill and decode in turns. */
 static bool one_length(tni_cf *cf, const gen_case *c, tn_session **s, uint32_t run) {
   const int64_t S = tni_gen_rows(c->g, run), other = tni_gen_rows(c->g, (run + 1) % c->g->n_runs);
+  const uint32_t phase = !c->phases ? TN_PHASE_ANY : run % 2 ? TN_PHASE_DECODE : TN_PHASE_PREFILL;
   gen_inputs in, in2;
   gen_outputs out[4] = {{.n = 0}};
   bool ok = tni_gen_inputs(cf, c, S, c->g->rows[run] % 50, 2 * run, &in);
   ok = tni_gen_inputs(cf, c, other, 7, 2 * run + 1, &in2) && ok;
-  ok = ok && session_run(cf, s[JUDGED], c, &in, "a judged run", &out[0]);
-  ok = ok && session_run(cf, s[FIRST], c, &in, "a run", &out[1]);
+  ok = ok && session_run(cf, s[JUDGED], c, phase, &in, "a judged run", &out[0]);
+  ok = ok && session_run(cf, s[FIRST], c, phase, &in, "a run", &out[1]);
   ok = ok && tni_gen_same(cf, &out[0], &out[1], S, "where no task is watched");
-  ok = ok && session_run(cf, s[SECOND], c, &in2, "a run of a second session", &out[2]);
-  ok = ok && session_run(cf, s[FIRST], c, &in, "the same run again", &out[3]);
+  ok = ok && session_run(cf, s[SECOND], c, phase, &in2, "a run of a second session", &out[2]);
+  ok = ok && session_run(cf, s[FIRST], c, phase, &in, "the same run again", &out[3]);
   ok = ok && tni_gen_same(cf, &out[1], &out[3], S, "from the same inputs, once another session had run");
   for (int i = 0; i < 4; i++) tni_gen_outputs_free(&out[i]);
   tni_gen_inputs_free(cf, &in);
@@ -141,11 +149,11 @@ static void run_models(tni_cf *cf, tn_runtime *rt, void *arg) {
 }
 
 void tni_gen_run(tni_cf *cf, const tni_gen_recipe *g) {
-  gen_case c = {.g = g};
+  gen_case c = {.g = g, .phases = tni_cf_needs_phases(cf->listing)};
   if (!tni_gen_build(g, cf, &c.b))
     tni_cf_fail(cf, "the kit's own graph: %s", c.b.err.message);
   else if (save_graph(cf, &c))
-    tni_cf_with_runtime(cf, g->threads, g->refuse, run_models, &c);
+    tni_cf_with_runtime(cf, g->threads, g->refuse, NULL, run_models, &c);
   if (!c.took && cf->verdict == TNI_CF_PASS) tni_cf_skip(cf, "it takes nothing of this graph");
   if (c.folder[0]) (void)nftw(c.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
   tni_cn_destroy(&c.b);

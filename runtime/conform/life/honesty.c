@@ -24,7 +24,7 @@ typedef struct answer {
   int64_t params[8];
   tn_constraint constraint[8];
   double cost_ns, macs;
-  uint64_t weight_bytes;
+  uint64_t weight_bytes, set_sum;
   char text[120];
 } answer;
 
@@ -52,6 +52,17 @@ static bool is_format(const tn_plugin *p, const tn_format *f) {
   return false;
 }
 
+/* Values of a constraint IN; several sets of one answer are kept as one sum. */
+static void set_take(answers *a, answer *to, const tn_claim *c, uint64_t which, const char *what) {
+  const uint32_t n = TN_HAS(c, tn_claim, n_sets) ? c->n_sets : 0;
+  if (which >= n || !c->sets) {
+    answers_wrong(a, "%s: a constraint of set %llu of %u", what, (unsigned long long)which, n);
+    return;
+  }
+  for (uint32_t i = 0; i < c->sets[which].n && c->sets[which].v; i++)
+    to->set_sum = (to->set_sum ^ (uint64_t)c->sets[which].v[i]) * UINT64_C(0x100000001b3);
+}
+
 static void answer_take(answers *a, answer *to, const tn_claim *c, const char *what) {
   to->verdict = c->verdict;
   to->reason = c->reason;
@@ -65,8 +76,9 @@ static void answer_take(answers *a, answer *to, const tn_claim *c, const char *w
   for (uint32_t i = 0; i < c->n_params && i < 8; i++) to->params[i] = c->params[i];
   for (uint32_t i = 0; i < c->n_constraints && i < 8; i++) {
     to->constraint[i] = c->constraints[i];
-    if (c->constraints[i].rel < TN_REL_EQ || c->constraints[i].rel > TN_REL_MOD)
+    if (c->constraints[i].rel < TN_REL_EQ || c->constraints[i].rel > TN_REL_IN)
       answers_wrong(a, "%s: constraint %u has the unknown relation %u", what, i, c->constraints[i].rel);
+    if (c->constraints[i].rel == TN_REL_IN) set_take(a, to, c, (uint64_t)c->constraints[i].rhs, what);
     if (c->constraints[i].rel == TN_REL_MOD && c->constraints[i].rhs <= 0)
       answers_wrong(a, "%s: constraint %u is modulo %lld", what, i, (long long)c->constraints[i].rhs);
   }
@@ -147,8 +159,8 @@ static bool claims_ask(tni_cf *cf, tni_cf_host *h, const tn_graph *g, const tn_d
 static bool same_answer(const answer *x, const answer *y, bool costs) {
   const uint32_t n = x->n_params < 8 ? x->n_params : 8, c = x->n_constraints < 8 ? x->n_constraints : 8;
   return x->verdict == y->verdict && x->reason == y->reason && x->format == y->format && x->n_params == y->n_params &&
-         x->n_constraints == y->n_constraints && x->weight_bytes == y->weight_bytes && !strcmp(x->text, y->text) &&
-         !memcmp(x->params, y->params, n * sizeof *x->params) &&
+         x->n_constraints == y->n_constraints && x->weight_bytes == y->weight_bytes && x->set_sum == y->set_sum &&
+         !strcmp(x->text, y->text) && !memcmp(x->params, y->params, n * sizeof *x->params) &&
          !memcmp(x->constraint, y->constraint, c * sizeof *x->constraint) &&
          (!costs || (x->cost_ns == y->cost_ns && x->macs == y->macs));
 }
@@ -267,27 +279,58 @@ static void check_claims(tni_cf *cf, const void *arg) {
   free(room);
 }
 
-/* What was claimed is lowered, bound at several lengths and run, with guards around all memory. */
-static void check_runs(tni_cf *cf, const void *arg) {
-  const tni_cf_claimed *c = arg;
-  static const int64_t lengths[] = {1, 2, 7, 33};
-  tni_cf_host h;
+/* Lengths at which a claim is run: of those that it allows, the ends and some between. */
+enum { MOST_LENGTHS = 4 };
+static uint32_t lengths_to_run(const tni_cf_drive *d, bool few, int64_t out[MOST_LENGTHS]) {
+  static const int64_t any[MOST_LENGTHS] = {1, 2, 7, 33};
+  const uint32_t n = d->lengths.n;
+  memcpy(out, any, sizeof any);
+  if (!n) return few ? 2 : MOST_LENGTHS;
+  const uint32_t take = n < MOST_LENGTHS ? n : MOST_LENGTHS;
+  for (uint32_t i = 0; i < take; i++) out[i] = d->lengths.v[take < 2 ? 0 : i * (n - 1) / (take - 1)];
+  return take;
+}
+
+/* A graph in one phase: what is claimed is lowered, bound at several lengths and run, with guards around all memory. */
+static void run_in_phase(tni_cf *cf, tni_cf_host *h, const tni_cf_claimed *c, uint32_t phase) {
+  int64_t S[MOST_LENGTHS];
   tni_cf_rig rig;
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
-  if (!tni_cf_host_open(cf, &h, NULL)) return;
-  if (!tni_cf_rig_claim(&rig, &h, tni_cf_graph_find(c->graph), c->phase, &r)) {
-    tni_cf_fail(cf, "claimed when it was listed, now: %s", rig.why);
-  } else {
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths && cf->verdict == TNI_CF_PASS; i++) {
-      if (i && rig.d.chunk) break;
+  if (tni_cf_rig_claim(&rig, h, tni_cf_graph_find(c->graph), phase, &r)) {
+    const uint32_t n = lengths_to_run(&rig.d, phase != c->phase, S);
+    for (uint32_t i = 0; i < n && cf->verdict == TNI_CF_PASS; i++) {
       if (i) tni_cf_inst_finish(&rig.i), rig.made = false;
-      if (!tni_cf_rig_prepare(&rig, lengths[i], &r) || !tni_cf_rig_run(&rig, 0xff, TNI_CF_EVEN))
-        tni_cf_fail(cf, "%s is claimed in phase %u; at S = %lld: %s", c->graph, c->phase, (long long)rig.sym[0],
-                    rig.why);
+      if (!tni_cf_rig_prepare(&rig, S[i], &r) || !tni_cf_rig_run(&rig, 0xff, TNI_CF_EVEN))
+        tni_cf_fail(cf, "%s is claimed in phase %u; at S = %lld: %s", c->graph, phase, (long long)rig.sym[0], rig.why);
     }
+  } else if (phase == c->phase || !rig.refused) {
+    tni_cf_fail(cf, "claimed when it was listed, now: %s", rig.why);
   }
   tni_cf_rig_finish(&rig);
+}
+
+/* In the phase of the listing, then in the others, where it is claimed there too. */
+static void check_runs(tni_cf *cf, const void *arg) {
+  static const uint32_t phases[] = {TN_PHASE_PREFILL, TN_PHASE_DECODE, TN_PHASE_ANY};
+  const tni_cf_claimed *c = arg;
+  tni_cf_host h;
+  if (!tni_cf_host_open(cf, &h, NULL)) return;
+  run_in_phase(cf, &h, c, c->phase);
+  for (size_t i = 0; i < sizeof phases / sizeof *phases && cf->verdict == TNI_CF_PASS; i++)
+    if (phases[i] != c->phase) run_in_phase(cf, &h, c, phases[i]);
   tni_cf_host_close(cf, &h);
+}
+
+/* What measure states of a task does not hang on symbols that the task does not name. */
+static void check_named(tni_cf *cf, const tni_cf_rig *rig, const char *graph, uint32_t task) {
+  char text[400];
+  for (uint32_t s = 0; s < rig->d.view.n_symbols && s < TNI_CF_MAX_SYMBOLS; s++) {
+    const int64_t now = rig->i.sym[s], bucket = rig->d.claims.bucket > 1 ? rig->d.claims.bucket : 1;
+    int64_t other = s ? now + 64 * bucket : now + 37;
+    if (!s && rig->d.lengths.n) other = rig->d.lengths.v[now == rig->d.lengths.v[0] ? rig->d.lengths.n - 1 : 0];
+    if (!tni_cf_drive_named(&rig->d, task, rig->i.sym, s, other, text, sizeof text))
+      tni_cf_fail(cf, "%s: %s", graph, text);
+  }
 }
 
 /* Costs and bytes are pure, and numbers. */
@@ -319,6 +362,7 @@ static void check_measures(tni_cf *cf, const void *arg) {
             !isfinite(m[0].moved_bytes) || m[0].moved_bytes < 0)
           tni_cf_fail(cf, "%s, task %u: a cost of %g ns, %g macs, %g bytes", c->graph, t, m[0].cost_ns, m[0].macs,
                       m[0].moved_bytes);
+        check_named(cf, &rig, c->graph, t);
       }
     }
     tni_cf_rig_finish(&rig);

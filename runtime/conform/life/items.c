@@ -10,7 +10,7 @@
 #include "runtime/conform/drive/drive.h"
 #include "runtime/conform/life/engine.h"
 
-enum { ROWS = 3, WAIT_S = 10, MOST = TNI_CF_MAX_ITEMS };
+enum { ROWS = 3, WAIT_S = 10, MOST = TNI_CF_MAX_ITEMS, FEW = 8, NAP_US = 20000 };
 
 typedef struct items_bench {
   tni_cf_host h;
@@ -51,15 +51,39 @@ static bool keep(tni_cf *cf, tni_cf_rig *rig, void **want) {
   return true;
 }
 
-/* All tasks of all instances in one submission, each instance's in their order; then what they gave. No args are in it
- * twice (plugin.h, args). */
-static bool submit_together(tni_cf *cf, items_bench *b, uint32_t depth) {
-  const uint32_t n_tasks = b->rig[0].d.info->n_tasks, count = b->n * n_tasks;
+static bool fill_all(tni_cf *cf, items_bench *b, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++)
+    if (!tni_cf_inst_fill(&b->rig[i].i, 0xa7)) return tni_cf_fail(cf, "%s", b->rig[i].i.why), false;
+  return true;
+}
+
+/* The first n instances gave what each gives alone; false: how they were submitted is in the finding. */
+static bool all_right(tni_cf *cf, items_bench *b, uint32_t n, const char *how) {
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t o = 0; o < b->rig[i].b.n_out; o++) {
+      tni_tensor *out = &b->rig[i].out[o];
+      if (!tni_cf_inst_read(&b->rig[i].i, b->rig[i].b.out[o], out->data, out->bytes))
+        return tni_cf_fail(cf, "%s", b->rig[i].i.why), false;
+      if (memcmp(out->data, b->want[i][o], out->bytes) != 0)
+        return tni_cf_fail(
+                   cf,
+                   "items %s give other results than one by one: an engine is in order, and each item waits for those "
+                   "before it (docs/plugin-abi.md)",
+                   how),
+               false;
+    }
+  return true;
+}
+
+/* All tasks of the first n instances in one submission, each instance's in their order; then what they gave. No args
+ * are in it twice (plugin.h, args). */
+static bool submit_together(tni_cf *cf, items_bench *b, uint32_t n, uint32_t depth) {
+  const uint32_t n_tasks = b->rig[0].d.info->n_tasks, count = n * n_tasks;
   tni_cf_work w[TNI_CF_MAX_ITEMS];
   struct tni_cf_ticket *tickets[TNI_CF_MAX_ITEMS];
   tn_run run = tni_cf_host_run(&(tni_cf_lent){.split = TNI_CF_EVEN});
-  for (uint32_t i = 0; i < b->n; i++)
-    if (!tni_cf_inst_fill(&b->rig[i].i, 0xa7)) return tni_cf_fail(cf, "%s", b->rig[i].i.why), false;
+  char how[64];
+  if (!fill_all(cf, b, n)) return false;
   for (uint32_t k = 0; k < count; k++) w[k] = (tni_cf_work){&b->rig[k / n_tasks].i, k % n_tasks};
   const tn_status st = tni_cf_inst_submit(w, count, &run, tickets);
   if (st != TN_OK)
@@ -72,20 +96,72 @@ static bool submit_together(tni_cf *cf, items_bench *b, uint32_t depth) {
       return tni_cf_fail(cf, "item %u of %u in one submission: answered %u times, %s %s", k, count, tickets[k]->done,
                          tni_status_name(tickets[k]->st), tickets[k]->message),
              false;
-  for (uint32_t i = 0; i < b->n; i++)
-    for (uint32_t o = 0; o < b->rig[i].b.n_out; o++) {
-      tni_tensor *out = &b->rig[i].out[o];
-      if (!tni_cf_inst_read(&b->rig[i].i, b->rig[i].b.out[o], out->data, out->bytes))
-        return tni_cf_fail(cf, "%s", b->rig[i].i.why), false;
-      if (memcmp(out->data, b->want[i][o], out->bytes) != 0)
-        return tni_cf_fail(
-                   cf,
-                   "items in one submission give other results than one by one: an engine is in order, and each item "
-                   "waits for those before it (docs/plugin-abi.md): %u items, %u of each step",
-                   count, n_tasks),
-               false;
-    }
-  return true;
+  snprintf(how, sizeof how, "in one submission (%u, %u of each step)", count, n_tasks);
+  return all_right(cf, b, n, how);
+}
+
+/* A submission of each instance's step, one after the other at once: more items in flight than the engine's depth says,
+ * as several runtimes may have. Each `done` takes a while, so that few are done when the last comes. */
+static bool submit_beyond(tni_cf *cf, items_bench *b, uint32_t depth) {
+  const uint32_t n_tasks = b->rig[0].d.info->n_tasks;
+  struct tni_cf_ticket *tickets[MOST][TNI_CF_MAX_ITEMS];
+  tn_run run = tni_cf_host_run(&(tni_cf_lent){.split = TNI_CF_EVEN});
+  uint32_t sent = 0;
+  tn_status st = TN_OK;
+  if (!fill_all(cf, b, b->n)) return false;
+  b->h.nap_us = depth < FEW ? NAP_US : NAP_US / 10;
+  for (; st == TN_OK && sent < b->n; sent += st == TN_OK) {
+    tni_cf_work w[TNI_CF_MAX_ITEMS];
+    for (uint32_t k = 0; k < n_tasks; k++) w[k] = (tni_cf_work){&b->rig[sent].i, k};
+    st = tni_cf_inst_submit(w, n_tasks, &run, tickets[sent]);
+  }
+  b->h.nap_us = 0;
+  if (st != TN_OK)
+    tni_cf_fail(cf,
+                "a submission is refused (%s: %s) with up to %u items in flight, and the engine's depth is %u: several "
+                "runtimes may have more, and submit queues them (plugin.h, tn_engine)",
+                tni_status_name(st), b->rig[sent].i.why, sent * n_tasks, depth);
+  bool ok = true;
+  for (uint32_t i = 0; ok && i < sent; i++)
+    for (uint32_t k = 0; ok && k < n_tasks; k++)
+      ok = tni_cf_ticket_wait(tickets[i][k], WAIT_S) == 1 && tickets[i][k]->st == TN_OK;
+  if (!ok)
+    tni_cf_fail(cf,
+                "of %u items, in submissions of %u, one is never completed or fails, and the engine's depth is %u: "
+                "submit queues "
+                "what is more (plugin.h, tn_engine)",
+                b->n * n_tasks, n_tasks, depth);
+  return ok && st == TN_OK && all_right(cf, b, b->n, "beyond the engine's depth");
+}
+
+/* Instances until one step of them more would be over `most` items. */
+static void make_instances(tni_cf *cf, items_bench *b, uint32_t most) {
+  const uint32_t n_tasks = b->rig[0].d.info->n_tasks;
+  for (b->n = 1; keep(cf, &b->rig[b->n - 1], b->want[b->n - 1]) && b->n < MOST && (b->n + 1) * n_tasks <= most;
+       b->n++) {
+    tni_cf_rng r = tni_cf_rng_of(cf, 1 + b->n);
+    if (tni_cf_rig_share(&b->rig[b->n], &b->rig[0], &r)) continue;
+    tni_cf_fail(cf, "%s", b->rig[b->n].why);
+    break;
+  }
+}
+
+static void ask_depth(tni_cf *cf, items_bench *b) {
+  const uint32_t n_tasks = b->rig[0].d.info->n_tasks, engine = b->rig[0].d.info->tasks[0]->engine,
+                 says = b->h.caps->engines[engine - 1]->depth,
+                 depth = says && says < TNI_CF_MAX_ITEMS ? says : TNI_CF_MAX_ITEMS;
+  /* An engine that blocks has nothing in flight when submit comes back. */
+  const bool beyond = says && says < TNI_CF_MAX_ITEMS && !tni_cf_blocking(&b->h, engine);
+  if (n_tasks > depth)
+    tni_cf_skip(cf, "a step has %u tasks, and the engine takes %u items at a time: none is submitted with its step",
+                n_tasks, depth);
+  make_instances(cf, b, beyond ? 2 * depth + 2 * n_tasks : depth);
+  const uint32_t n = depth / n_tasks < b->n ? depth / n_tasks : b->n;
+  if (cf->verdict == TNI_CF_PASS) (void)(submit_together(cf, b, n, says) && submit_together(cf, b, n, says));
+  if (cf->verdict == TNI_CF_PASS && beyond) (void)(submit_beyond(cf, b, says) && submit_beyond(cf, b, says));
+  if (cf->verdict == TNI_CF_PASS)
+    tni_cf_note(cf, "%u items in one submission, %u of each step; %u in several", n * n_tasks, n_tasks,
+                beyond ? b->n * n_tasks : 0);
 }
 
 static void ask_items(tni_cf *cf, const void *arg) {
@@ -98,22 +174,7 @@ static void ask_items(tni_cf *cf, const void *arg) {
   if (!b->h.caps->n_engines) {
     tni_cf_skip(cf, "it has no engines: its tasks run on the CPU");
   } else if (find_graph(cf, b)) {
-    const uint32_t n_tasks = b->rig[0].d.info->n_tasks, engine = b->rig[0].d.info->tasks[0]->engine,
-                   says = b->h.caps->engines[engine - 1]->depth,
-                   depth = says && says < TNI_CF_MAX_ITEMS ? says : TNI_CF_MAX_ITEMS;
-    if (n_tasks > depth)
-      tni_cf_skip(cf, "a step has %u tasks, and the engine takes %u items at a time: none is submitted with its step",
-                  n_tasks, depth);
-    for (b->n = 1; keep(cf, &b->rig[b->n - 1], b->want[b->n - 1]) && (b->n + 1) * n_tasks <= depth; b->n++) {
-      tni_cf_rng r = tni_cf_rng_of(cf, 1 + b->n);
-      if (!tni_cf_rig_share(&b->rig[b->n], &b->rig[0], &r)) {
-        tni_cf_fail(cf, "%s", b->rig[b->n].why);
-        break;
-      }
-    }
-    if (cf->verdict == TNI_CF_PASS) (void)(submit_together(cf, b, says) && submit_together(cf, b, says));
-    if (cf->verdict == TNI_CF_PASS)
-      tni_cf_note(cf, "%u items in one submission, %u of each step", b->n * n_tasks, n_tasks);
+    ask_depth(cf, b);
     for (uint32_t i = MOST; i-- > 0;)
       if (b->rig[i].h) tni_cf_rig_finish(&b->rig[i]);
   }

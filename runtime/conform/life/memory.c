@@ -194,7 +194,7 @@ static void check_measured(tni_cf *cf, const void *arg) {
   uint64_t most = 0, *books = TNI_NEW_ARRAY(cf->arena, uint64_t, f->n_tasks + 1);
   for (size_t l = 0; books && l < 2 * (sizeof lengths / sizeof *lengths) && cf->verdict == TNI_CF_PASS; l++) {
     const long long rows = lengths[l / 2];
-    if (l > 1 && b->rig.d.chunk) break;
+    if (l > 1 && tni_cf_drive_rows(&b->rig.d, rows) == tni_cf_drive_rows(&b->rig.d, lengths[l / 2 - 1])) continue;
     tni_cf_inst_finish(&b->rig.i);
     b->rig.made = false;
     if (!tni_cf_rig_prepare(&b->rig, rows, &r)) {

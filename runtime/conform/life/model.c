@@ -46,7 +46,7 @@ static bool text_generate(tni_cf *cf, tn_runtime *rt, uint64_t seed, heard *h) {
     tni_cf_fail(cf, "%s, tasks in %s order: %s: %s", cf->subject->model, seed ? "a random" : "the planned", err.where,
                 err.message);
   else if (!tni_cf_judge_session(cf, chat->session, false, false))
-    tni_cf_skip(cf, "in a profile without `phases` it takes nothing of %s", cf->subject->model);
+    tni_cf_skip(cf, "it takes nothing of %s", cf->subject->model);
   tn_chat_destroy(chat);
   tn_lm_destroy(lm);
   return st == TN_OK;
@@ -65,7 +65,7 @@ static void task_orders(tni_cf *cf, tn_runtime *rt, void *arg) {
 
 static void check_model(tni_cf *cf, const void *arg) {
   (void)arg;
-  tni_cf_with_runtime(cf, 2, 0, task_orders, NULL);
+  tni_cf_with_runtime(cf, 2, 0, cf->subject->model, task_orders, NULL);
 }
 
 void tni_cf_model_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {

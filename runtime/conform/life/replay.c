@@ -51,7 +51,7 @@ static void replay_run(tni_cf *cf, tn_runtime *rt, void *arg) {
 
 static void check_replay(tni_cf *cf, const void *arg) {
   (void)arg;
-  tni_cf_with_runtime(cf, 2, 0, replay_run, NULL);
+  tni_cf_with_runtime(cf, 2, 0, NULL, replay_run, NULL);
 }
 
 void tni_cf_replay_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {

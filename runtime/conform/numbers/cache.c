@@ -13,6 +13,7 @@
 #include "runtime/ops/kernel/kernel.h"
 
 enum {
+  FIRST = 3, /* where the second sequence begins */
   BATCH = 2,
   HEADS = 2,
   QUERIES = 4,
@@ -23,7 +24,7 @@ enum {
   WINDOW = 12,
   RING = 32
 };
-enum { FLAT = 1, WINDOWED = 2, APPEND_ONLY = 4 };
+enum { FLAT = 1, WINDOWED = 2, APPEND_ONLY = 4, SCALED = 8, CAPPED = 16, MASKED = 32, ADDED = 64 };
 
 typedef struct cache_job {
   const char *name;
@@ -36,11 +37,12 @@ typedef struct cache_case {
   tni_cf *cf;
   tni_cf_host *h;
   const cache_job *j;
+  bool others; /* who appends is another device: here the kit */
   tni_cn_graph b;
   tni_cf_drive d;
   tn_layout layout;
   int64_t rows; /* of the context, in the run's dims */
-  tn_id q, x[2], y, pos, valid, in[2], out[2], attend;
+  tn_id q, mask, x[2], y, pos, valid, in[2], out[2], attend;
   float *shadow[2];  /* [BATCH][HEADS][POSITIONS][SIZE]: what the cache holds, as read back */
   uint8_t *bytes[2]; /* what the memory holds */
   uint64_t n_bytes;
@@ -65,6 +67,10 @@ static tni_raw_attr attr_num(const char *name, int64_t v) {
   return (tni_raw_attr){.name = name, .a = {.h = TN_HDR(tn_attr), .type = TN_ATTR_INT, .n = 1, .u.i = v}};
 }
 
+static tni_raw_attr attr_real(const char *name, double v) {
+  return (tni_raw_attr){.name = name, .a = {.h = TN_HDR(tn_attr), .type = TN_ATTR_FLOAT, .n = 1, .u.f = v}};
+}
+
 static bool cache_appends(cache_case *c) {
   static const char *const names[2][3] = {{"k", "k in", "k out"}, {"v", "v in", "v out"}};
   const uint32_t axis = c->j->flags & FLAT ? 1 : 2;
@@ -79,8 +85,9 @@ static bool cache_appends(cache_case *c) {
                     .heads = c->j->flags & FLAT ? HEADS : 0};
     c->x[i] = c->b.in[c->b.n_in++] = shaped_value(c, names[i][0], TN_VALUE_INPUT, HEADS, "S");
     c->in[i] = shaped_value(c, names[i][1], TN_VALUE_STATE, HEADS, "S+T");
-    c->out[i] = shaped_value(c, names[i][2], TN_VALUE_STATE, HEADS, "S+T");
+    c->out[i] = c->others ? c->in[i] : shaped_value(c, names[i][2], TN_VALUE_STATE, HEADS, "S+T");
     tni_graph_value(c->b.g, c->in[i])->pub.state = tni_graph_value(c->b.g, c->out[i])->pub.state = s;
+    if (c->others) continue;
     const tn_id in[3] = {c->in[i], c->x[i], c->pos};
     tni_raw_attr a = attr_num("axis", axis);
     if (!tni_cn_node(&c->b, "", "TensorScatter", 24, in, 3, &c->out[i], 1, &a, 1)) return false;
@@ -89,13 +96,24 @@ static bool cache_appends(cache_case *c) {
 }
 
 static bool case_attends(cache_case *c) {
-  tni_raw_attr a[4] = {attr_num("is_causal", 1), attr_num("q_num_heads", QUERIES), attr_num("kv_num_heads", HEADS),
-                       attr_num("left_window_size", WINDOW)};
-  const tn_id in[7] = {c->q, c->out[0], c->out[1], TN_NONE, TN_NONE, TN_NONE, c->valid};
-  tni_raw_attr four[2] = {a[0], a[3]};
-  const bool flat = c->j->flags & FLAT, window = c->j->flags & WINDOWED;
+  const uint32_t flags = c->j->flags;
+  const tn_id in[7] = {c->q, c->out[0], c->out[1], c->mask, TN_NONE, TN_NONE, c->valid};
+  tni_raw_attr a[6] = {attr_num("is_causal", 1)};
+  uint32_t n = 1;
+  if (flags & FLAT) a[n++] = attr_num("q_num_heads", QUERIES), a[n++] = attr_num("kv_num_heads", HEADS);
+  if (flags & WINDOWED) a[n++] = attr_num("left_window_size", WINDOW);
+  if (flags & SCALED) a[n++] = attr_real("scale", 0.11f);
+  if (flags & CAPPED) a[n++] = attr_real("softcap", 2);
   c->y = c->b.out[c->b.n_out++] = tni_cn_value(&c->b, "y", TN_VALUE_ACT, TN_DT_UNDEFINED, "?");
-  return tni_cn_node(&c->b, "", "Attention", 24, in, 7, &c->y, 1, flat ? a : four, (flat ? 3u : 1u) + window);
+  return tni_cn_node(&c->b, "", "Attention", 24, in, 7, &c->y, 1, a, n);
+}
+
+/* For each position of the context, the same for all heads and rows: what is padding in a batch, say. */
+static tn_id mask_input(cache_case *c) {
+  char dims[32];
+  snprintf(dims, sizeof dims, "%d,1,1,S+T", BATCH);
+  const uint32_t dtype = c->j->flags & ADDED ? TN_DT_F32 : TN_DT_BOOL;
+  return c->b.in[c->b.n_in++] = tni_cn_value(&c->b, "mask", TN_VALUE_INPUT, dtype, dims);
 }
 
 static bool cache_build(cache_case *c) {
@@ -106,6 +124,7 @@ static bool cache_build(cache_case *c) {
   c->valid = c->b.g->step_valid = tni_cn_value(&c->b, "valid", TN_VALUE_STEP, TN_DT_I64, dims);
   const bool lone = c->j->flags & APPEND_ONLY;
   if (!lone) c->q = c->b.in[c->b.n_in++] = shaped_value(c, "q", TN_VALUE_INPUT, QUERIES, "S");
+  c->mask = c->j->flags & MASKED ? mask_input(c) : TN_NONE;
   if (!cache_appends(c) || (!lone && !case_attends(c)) || !tni_cn_end(&c->b)) return false;
   c->attend = c->b.node;
   c->b.g->padded = tni_ex_add(c->b.g->exprs, tni_ex_sym(c->b.g->exprs, "S"), tni_ex_sym(c->b.g->exprs, "T"));
@@ -224,6 +243,34 @@ static float *random_rows(cache_case *c, tn_id v, tni_cf_inst *i, tni_arena *a, 
   return t->data && tni_cf_inst_write(i, v, t->data, t->bytes) ? t->data : NULL;
 }
 
+/* Two positions of three are seen, the first in any case; or each has a number of its own. */
+static bool random_mask(cache_case *c, tni_cf_inst *i, tni_arena *a, tni_cf_rng *r, tni_tensor *t) {
+  if (c->mask == TN_NONE) return true;
+  *t = tni_cn_tensor(&c->b, c->mask, i->sym, a);
+  const int64_t rows = t->dims[3];
+  for (int64_t k = 0; t->data && k < tni_cn_count(t); k++) {
+    const uint64_t bits = tni_cf_rng_next(r);
+    if (c->j->flags & ADDED)
+      ((float *)t->data)[k] = k % rows && bits % 5 == 0 ? -1e4f : 2 * (float)tni_cf_rng_normal(r);
+    else
+      ((uint8_t *)t->data)[k] = k % rows == 0 || bits % 3;
+  }
+  return t->data && tni_cf_inst_write(i, c->mask, t->data, t->bytes);
+}
+
+/* What of the mask belongs to the first T positions. */
+static tni_tensor mask_cut(const tni_tensor *t, int64_t T, tni_arena *a) {
+  const uint64_t size = tni_elem_size(t->dtype), row = (uint64_t)T * size;
+  tni_tensor m = *t;
+  m.dims[3] = T;
+  m.bytes = BATCH * row;
+  m.data = tni_arena_alloc(a, m.bytes + 64, 64);
+  for (int b = 0; m.data && b < BATCH; b++)
+    memcpy((uint8_t *)m.data + (uint64_t)b * row, (const uint8_t *)t->data + (uint64_t)b * (uint64_t)t->dims[3] * size,
+           row);
+  return m;
+}
+
 /* Keys and values [.., positions, ..] as the graph has them, from the shadow. */
 static tni_tensor shadow_dense(const cache_case *c, int k, int64_t T, tni_arena *a) {
   const bool flat = c->j->flags & FLAT;
@@ -261,7 +308,8 @@ static void allow_rounding(const cache_case *c, const tni_tensor *q, int64_t S, 
   }
 }
 
-static bool check_attention(cache_case *c, tni_cf_inst *i, const tni_tensor *q, int64_t S, tni_arena *a) {
+static bool check_attention(cache_case *c, tni_cf_inst *i, const tni_tensor *q, const tni_tensor *mask, int64_t S,
+                            tni_arena *a) {
   static const tni_cn_row row = {.op = "Attention", .judge = TNI_CN_ATTEND, .c = 24};
   const tni_node *n = tni_graph_node(c->b.g, c->attend);
   int64_t ends[BATCH], T = 0;
@@ -272,7 +320,8 @@ static bool check_attention(cache_case *c, tni_cf_inst *i, const tni_tensor *q, 
   const tni_tensor k = shadow_dense(c, 0, T, a), v = shadow_dense(c, 1, T, a),
                    valid = {.dtype = TN_DT_I64, .rank = 1, .dims = {BATCH}, .data = ends, .bytes = sizeof ends};
   const tni_tensor *in[7] = {q, &k, &v, NULL, NULL, NULL, &valid};
-  tni_tensor want[4];
+  tni_tensor want[4], seen;
+  if (mask->data) seen = mask_cut(mask, T, a), in[3] = &seen;
   tn_error err;
   tni_error_init(&err);
   if (tni_ops_eval(NULL, n, in, 7, want, n->pub.n_out, a, &err) != TN_OK) return cache_wrong(c, S, err.message);
@@ -309,7 +358,7 @@ static bool check_memory(cache_case *c, tni_cf_inst *i, int64_t S, tni_arena *a)
 static bool cache_step(cache_case *c, tni_cf_inst *i, tni_cf_rng *r) {
   const int64_t S = i->sym[0];
   tni_arena *a = tni_arena_create();
-  tni_tensor q = {0}, x[2];
+  tni_tensor q = {0}, mask = {0}, x[2];
   int64_t pos[BATCH], valid[BATCH];
   for (int b = 0; b < BATCH; b++) {
     pos[b] = c->at[b];
@@ -322,13 +371,13 @@ static bool cache_step(cache_case *c, tni_cf_inst *i, tni_cf_rng *r) {
     if (ok) expect_append(c, view_of(c, i, k), k, rows, S);
   }
   const bool lone = c->j->flags & APPEND_ONLY;
-  ok = ok && (lone || random_rows(c, c->q, i, a, r, &q));
+  ok = ok && (!c->others || put_bytes(c, i)) && (lone || random_rows(c, c->q, i, a, r, &q)) && random_mask(c, i, a, r, &mask);
   if (!ok || tni_cf_inst_run(i, 0xff, (uint32_t)(c->runs % TNI_CF_SPLITS)) != TN_OK || !tni_cf_inst_guards(i)) {
     tni_arena_destroy(a);
     return cache_wrong(c, S, i->why);
   }
   c->runs++;
-  ok = check_memory(c, i, S, a) && (lone || check_attention(c, i, &q, S, a));
+  ok = check_memory(c, i, S, a) && (lone || check_attention(c, i, &q, &mask, S, a));
   for (int b = 0; b < BATCH; b++) c->at[b] += S;
   tni_arena_destroy(a);
   return ok;
@@ -342,6 +391,23 @@ static int64_t ctx_rows(const cache_case *c) {
   return (BUCKET + bucket - 1) / bucket * bucket;
 }
 
+/* Of the whole context: of a device whose runs are long enough for some. */
+static int64_t context_of(const cache_case *c) {
+  const int64_t bucket = ctx_rows(c);
+  int64_t rows = c->j->ring ? bucket * 2 : bucket;
+  while (rows < 3 * c->d.chunk + FIRST && rows + bucket <= POSITIONS) rows += bucket;
+  return rows;
+}
+
+/* NULL, or why runs as long as the device's find no place. */
+static const char *too_long(const cache_case *c) {
+  const bool lone = c->j->flags & APPEND_ONLY;
+  if (c->d.chunk + FIRST > context_of(c)) return "its runs are longer than the context of this case";
+  if (c->j->ring && !lone && c->d.chunk + WINDOW > RING + 1)
+    return "its runs are longer than the ring of this case has room for";
+  return NULL;
+}
+
 /* Prompts and single positions in turn over one memory: each kind of step has one plan, bound once, whatever the
  * position. Sequences of a batch may stand at different positions. */
 static void steps_choose(cache_case *c, tni_cf_rng *r) {
@@ -353,13 +419,13 @@ static void steps_choose(cache_case *c, tni_cf_rng *r) {
   const size_t n = longer       ? sizeof around / sizeof *around
                    : c->j->ring ? sizeof ring / sizeof *ring
                                 : sizeof plain / sizeof *plain;
-  const int64_t rows = c->j->ring ? ctx_rows(c) * 2 : ctx_rows(c);
+  const int64_t rows = context_of(c);
   const tni_cf_room room = {.rows = c->j->ring ? RING : rows + 9, .gap = 3};
   tni_cf_inst i[2];
   bool made[2] = {false}, ok = true;
   for (int k = 0; k < 2; k++) {
-    int64_t sym[TNI_CF_MAX_SYMBOLS] = {k ? 1 : many, rows - (k ? 1 : many)};
-    if (c->d.chunk) sym[1] = rows - (sym[0] = c->d.chunk);
+    const int64_t n_rows = tni_cf_drive_rows(&c->d, k ? 1 : many);
+    int64_t sym[TNI_CF_MAX_SYMBOLS] = {n_rows, rows - n_rows};
     ok = ok && (made[k] = tni_cf_inst_make(&i[k], &c->d, sym, room), made[k] || cache_wrong(c, sym[0], i[k].why));
   }
   if (ok) ok = first_content(c, &i[0], r);
@@ -379,22 +445,11 @@ static void steps_choose(cache_case *c, tni_cf_rng *r) {
 
 /* A plan serves all dims that differ only in symbols which its task does not name: what measure says may not differ there. */
 static void symbols_named(cache_case *c) {
-  const int64_t rows = ctx_rows(c);
-  for (tn_id t = 0; t < c->d.info->n_tasks; t++) {
-    tn_measure m[2] = {{.h = TN_HDR(tn_measure)}, {.h = TN_HDR(tn_measure)}};
-    bool ok = true;
-    for (int k = 0; ok && k < 2; k++) {
-      const int64_t S = c->d.chunk ? c->d.chunk : 1, v[TNI_CF_MAX_SYMBOLS] = {S, (k + 1) * 2 * rows - S};
-      const tn_dims dims = {.h = TN_HDR(tn_dims), .v = v, .n = c->d.view.n_symbols};
-      ok = c->d.view.n_symbols <= TNI_CF_MAX_SYMBOLS && c->h->device->measure(c->d.prog.program, t, &dims, &m[k]) == TN_OK;
-    }
-    if (!ok || m[0].scratch_bytes == m[1].scratch_bytes || c->d.info->tasks[t]->symbols & 2) continue;
-    tni_cf_fail(c->cf,
-                "%s, %s: task %u takes %llu bytes of scratch for a context of %lld rows and %llu for %lld, and its "
-                "`symbols` do not name the context: a plan of one would serve the other (plugin.h, tn_task)",
-                c->j->name, c->text, t, (unsigned long long)m[0].scratch_bytes, (long long)(2 * rows),
-                (unsigned long long)m[1].scratch_bytes, (long long)(4 * rows));
-  }
+  const int64_t rows = ctx_rows(c), S = tni_cf_drive_rows(&c->d, 1), v[TNI_CF_MAX_SYMBOLS] = {S, 2 * rows - S};
+  char text[400];
+  for (tn_id t = 0; t < c->d.info->n_tasks && c->d.view.n_symbols <= TNI_CF_MAX_SYMBOLS; t++)
+    if (!tni_cf_drive_named(&c->d, t, v, 1, 4 * rows - S, text, sizeof text))
+      tni_cf_fail(c->cf, "%s, %s: %s", c->j->name, c->text, text);
 }
 
 static bool layout_wanted(const cache_job *j, const tn_layout *l) {
@@ -403,65 +458,97 @@ static bool layout_wanted(const cache_job *j, const tn_layout *l) {
 }
 
 /* false: refused, reason. */
-static bool open_cache(cache_case *c, char *reason, size_t n) {
-  static const uint32_t phases[] = {TN_PHASE_DECODE, TN_PHASE_PREFILL, TN_PHASE_ANY};
-  for (size_t k = 0; k < sizeof phases / sizeof *phases; k++) {
-    if (k) tni_cf_drive_finish(&c->d);
-    c->d = (tni_cf_drive){.flip = UINT64_MAX};
-    if (!tni_cf_drive_claim(&c->d, c->h, c->b.g, phases[k])) return cache_wrong(c, 0, c->d.why);
-    if (c->d.all_taken) return true;
-    snprintf(reason, n, "%s", c->d.refusal ? c->d.refusal->text : "claimed in parts");
-  }
-  return false;
+static bool open_cache(cache_case *c, uint32_t phase, char *reason, size_t n) {
+  c->d = (tni_cf_drive){.flip = UINT64_MAX};
+  if (!tni_cf_drive_claim(&c->d, c->h, c->b.g, phase)) return cache_wrong(c, 0, c->d.why);
+  const char *why = c->d.all_taken ? too_long(c) : c->d.refusal ? c->d.refusal->text : "claimed in parts";
+  if (why) snprintf(reason, n, "%s", why);
+  return !why;
 }
 
-static void cache_ask(tni_cf *cf, const void *arg) {
-  tni_cf_host h;
+/* What a case has asked so far. */
+typedef struct cache_tally {
+  char reason[160];
+  uint32_t asked; /* layouts */
+  bool fixed;     /* of a claim that fixes the positions of a run */
+  int64_t runs, elements;
+  double worst;
+} cache_tally;
+
+/* Layout number k of those that are accepted in this phase; false: there are no more. */
+static bool ask_layout(tni_cf *cf, tni_cf_host *h, const cache_job *j, uint32_t phase, bool others, uint32_t k,
+                       cache_tally *t) {
   tn_layout l[MAX_LAYOUTS];
-  char reason[160] = "no layout of this kind is accepted";
-  uint32_t n = 1, asked = 0;
-  int64_t runs = 0, elements = 0;
-  double worst = 0;
-  if (!tni_cf_host_open(cf, &h, NULL)) return;
-  for (uint32_t k = 0; k < n; k++) {
-    cache_case c = {.cf = cf, .h = &h, .j = arg, .at = {0, 3}, .text = ""};
-    tni_cf_rng r = tni_cf_rng_of(cf, k + 1);
-    const bool built = cache_build(&c);
-    if (!built) cache_wrong(&c, 0, c.b.err.message);
-    if (built && open_cache(&c, reason, sizeof reason)) {
-      n = case_layouts(&c, l);
-      if (layout_wanted(c.j, &l[k])) {
-        asked++;
-        use_layout(&c, &l[k]);
-        if (tni_cf_drive_lower(&c.d)) {
-          symbols_named(&c);
-          steps_choose(&c, &r);
-        } else {
-          cache_wrong(&c, 0, c.d.why);
-        }
+  cache_case c = {.cf = cf, .h = h, .j = j, .others = others, .at = {0, FIRST}, .text = ""};
+  tni_cf_rng r = tni_cf_rng_of(cf, k + 1);
+  uint32_t n = 0;
+  const bool built = cache_build(&c);
+  if (!built) cache_wrong(&c, 0, c.b.err.message);
+  if (built && open_cache(&c, phase, t->reason, sizeof t->reason)) {
+    n = case_layouts(&c, l);
+    if (layout_wanted(j, &l[k])) {
+      t->asked++;
+      t->fixed = c.d.chunk != 0;
+      use_layout(&c, &l[k]);
+      if (tni_cf_drive_lower(&c.d)) {
+        symbols_named(&c);
+        steps_choose(&c, &r);
+      } else {
+        cache_wrong(&c, 0, c.d.why);
       }
     }
-    runs += c.runs;
-    elements += c.elements;
-    worst = fmax(worst, c.worst);
-    if (c.d.h) tni_cf_drive_finish(&c.d);
-    if (c.b.g) tni_cn_destroy(&c.b);
   }
+  t->runs += c.runs;
+  t->elements += c.elements;
+  t->worst = fmax(t->worst, c.worst);
+  if (c.d.h) tni_cf_drive_finish(&c.d);
+  if (c.b.g) tni_cn_destroy(&c.b);
+  return k + 1 < n;
+}
+
+/* In the first phase in which it is taken; of a device that fixes the length of a run, in each. */
+static void ask_phases(tni_cf *cf, tni_cf_host *h, const cache_job *j, bool others, cache_tally *t) {
+  static const uint32_t phases[] = {TN_PHASE_DECODE, TN_PHASE_PREFILL, TN_PHASE_ANY};
+  for (size_t p = 0; p < sizeof phases / sizeof *phases && (!t->asked || t->fixed) && cf->verdict == TNI_CF_PASS; p++)
+    for (uint32_t k = 0; ask_layout(cf, h, j, phases[p], others, k, t); k++) continue;
+}
+
+/* Who does not append may attend over what others append. */
+static void cache_ask(tni_cf *cf, const void *arg) {
+  const cache_job *j = arg;
+  tni_cf_host h;
+  cache_tally t = {.reason = "no layout of this kind is accepted"};
+  if (!tni_cf_host_open(cf, &h, NULL)) return;
+  ask_phases(cf, &h, j, false, &t);
+  if (!t.asked && !(j->flags & APPEND_ONLY)) ask_phases(cf, &h, j, true, &t);
   tni_cf_host_close(cf, &h);
-  if (!asked)
-    tni_cf_skip(cf, "%s", reason);
+  if (!t.asked)
+    tni_cf_skip(cf, "%s", t.reason);
   else
-    tni_cf_note(cf, "%u layouts, %lld steps, %lld elements of attention, largest error %.3g of its bound", asked,
-                (long long)runs, (long long)elements, worst);
+    tni_cf_note(cf, "%u layouts, %lld steps, %lld elements of attention, largest error %.3g of its bound", t.asked,
+                (long long)t.runs, (long long)t.elements, t.worst);
 }
 
 void tni_cn_cache_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
-  static const cache_job jobs[] = {{"append", APPEND_ONLY, false, 0},   {"append-flat", APPEND_ONLY | FLAT, false, 0},
-                                   {"attention", 0, false, 0},          {"attention-flat", FLAT, false, 0},
-                                   {"window", WINDOWED, false, 0},      {"ring", WINDOWED, true, 0},
+  static const cache_job jobs[] = {{"append", APPEND_ONLY, false, 0},
+                                   {"append-flat", APPEND_ONLY | FLAT, false, 0},
+                                   {"attention", 0, false, 0},
+                                   {"attention-flat", FLAT, false, 0},
+                                   {"window", WINDOWED, false, 0},
+                                   {"ring", WINDOWED, true, 0},
                                    {"append-ring", APPEND_ONLY, true, 0},
-                                   {"int8", 0, false, TN_DT_I8},        {"int8-ring", WINDOWED, true, TN_DT_I8},
-                                   {"int8-flat", FLAT, false, TN_DT_I8}};
+                                   {"scale", SCALED, false, 0},
+                                   {"softcap", CAPPED, false, 0},
+                                   {"mask", MASKED, false, 0},
+                                   {"mask-added", MASKED | ADDED, false, 0},
+                                   {"int8", 0, false, TN_DT_I8},
+                                   {"int8-ring", WINDOWED, true, TN_DT_I8},
+                                   {"int8-flat", FLAT, false, TN_DT_I8},
+                                   {"int8-window", WINDOWED, false, TN_DT_I8},
+                                   {"int8-scale", SCALED, false, TN_DT_I8},
+                                   {"int8-softcap", CAPPED, false, TN_DT_I8},
+                                   {"int8-mask", MASKED, false, TN_DT_I8},
+                                   {"int8-mask-added", MASKED | ADDED, false, TN_DT_I8}};
   char name[64];
   (void)l;
   for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {

@@ -63,7 +63,7 @@ static void matrix_ask(tni_cf *cf, tni_cf_host *h, const placed_weight *w, tni_c
   }
   if (is_main(&p, w)) {
     compare_bytes(cf, &p, w);
-    for (size_t i = 0; i < (p.d.chunk || !cf->subject->thorough ? 1 : 2); i++) {
+    for (size_t i = 0; i < ((p.d.chunk && p.d.lengths.n < 2) || !cf->subject->thorough ? 1 : 2); i++) {
       tni_cf_inst inst;
       tni_cn_buffers b;
       const int64_t M = tni_cn_product_rows(&p, Ms[i]);

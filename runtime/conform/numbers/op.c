@@ -174,7 +174,7 @@ static void all_runs(op_case *o) {
   static const int64_t sizes[][2] = {{5, 7}, {1, 1}, {17, 33}, {64, 40}, {0, 3}, {2, 65}};
   const bool few = o->h->caps->n_engines && !o->cf->subject->thorough;
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k += few ? 2 : 1) {
-    int64_t sym[TNI_CF_MAX_SYMBOLS] = {o->d.chunk ? o->d.chunk : sizes[k][0], sizes[k][1]};
+    int64_t sym[TNI_CF_MAX_SYMBOLS] = {tni_cf_drive_rows(&o->d, sizes[k][0]), sizes[k][1]};
     tni_cf_inst i;
     bool ok = tni_cf_inst_make(&i, &o->d, sym, (tni_cf_room){0});
     if (!ok) op_wrong(o, sym, i.why);

@@ -17,6 +17,8 @@
   { "move", name, "", in, at, 25, 1, TNI_CN_EXACT, TNI_CN_ANY, 0, 0 }
 #define SUM(grp, name, in, at, terms) \
   { grp, name, "", in, at, 25, 1, TNI_CN_TERMS, TNI_CN_ANY, terms, 0 }
+#define LINK(in, at, ulp, abs_) \
+  { "chain", "Elementwise", "tenon", in, at, 1, 1, TNI_CN_ULP, TNI_CN_SMALL, ulp, abs_ }
 
 const tni_cn_row tni_cn_rows[] = {
     EX("Neg"),
@@ -84,6 +86,20 @@ const tni_cn_row tni_cn_rows[] = {
      TNI_CN_SMALL, 24, 4},
     {"chain", "Elementwise", "tenon", "x[S,65] x[S,65] w[65]", "ops=40,0,1,42,3,2 floats=0,0 results=3,4", 1, 2,
      TNI_CN_TERMS, TNI_CN_ANY, 8, 0},
+    /* Each operator that a chain may have. */
+    LINK("x[S,64]", "ops=12,0,-1 floats=0 results=1", 0, 0),
+    LINK("x[S,64]", "ops=2,0,-1 floats=0 results=1", 0, 0),
+    LINK("x[S,64]", "ops=10,0,-1 floats=0 results=1", 16, 0),
+    LINK("x[S,64]", "ops=9,0,-1 floats=0 results=1", 16, 0),
+    LINK("x[S,64]", "ops=22,0,-1 floats=0 results=1", 8, 16),
+    LINK("x[S,64]", "ops=22,0,-1 floats=1 results=1", 8, 32),
+    LINK("x[S,64]", "ops=23,0,-1 floats=1.702 results=1", 32, 4),
+    LINK("x[S,64] x[S,64]", "ops=40,0,1 floats=0 results=2", 2, 0),
+    LINK("x[S,64] x[S,64]", "ops=41,0,1 floats=0 results=2", 2, 0),
+    LINK("x[S,64] x[S,64]", "ops=41,1,0 floats=0 results=2", 2, 0),
+    LINK("x[S,64] x[S,64]", "ops=42,0,1 floats=0 results=2", 2, 0),
+    {"chain", "Elementwise", "tenon", "x[S,64] x[S,64]", "ops=43,0,1 floats=0 results=2", 1, 1, TNI_CN_ULP, TNI_CN_AWAY,
+     6, 0},
     {"softmax", "Softmax", "", "x[S,65]", "axis=-1", 25, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
     {"softmax", "Softmax", "", "x[2,S,257]", "axis=-1", 25, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
     {"softmax", "Softmax", "", "x[S,1]", "axis=-1", 25, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
@@ -161,8 +177,8 @@ const tni_cn_row tni_cn_rows[] = {
      TNI_CN_SMALL, 24, 0},
     {"attention", "Attention", "", "x[2,4,S,16] x[2,2,T,16] x[2,2,T,16] b[2,4,1,T]", "", 25, 1, TNI_CN_ATTEND,
      TNI_CN_SMALL, 24, 0},
-    {"attention", "Attention", "", "x[1,2,S,16] x[1,2,T,16] x[1,2,T,16]", "left_window_size=5 right_window_size=3", 25, 1,
-     TNI_CN_ATTEND, TNI_CN_SMALL, 24, 0},
+    {"attention", "Attention", "", "x[1,2,S,16] x[1,2,T,16] x[1,2,T,16]", "left_window_size=5 right_window_size=3", 25,
+     1, TNI_CN_ATTEND, TNI_CN_SMALL, 24, 0},
     SUM("conv", "Conv", "x[1,3,9,11] w[8,3,3,3] w[8]", "pads=1,1,1,1", 62),
     SUM("conv", "Conv", "x[2,4,8,8] w[4,1,3,3]", "group=4 strides=2,2", 24),
     SUM("conv", "AveragePool", "x[1,3,8,8]", "kernel_shape=3,3", 12),

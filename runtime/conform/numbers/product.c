@@ -11,15 +11,16 @@
 #include "runtime/oracle/oracle.h"
 
 static const char *kind_text(int kind) {
-  static const char *const names[] = {"matmul",    "gemm",           "gemm-kn", "fused-bias", "fused-gate",
-                                      "fused-qkv", "fused-residual", "qkv",     "gate-up"};
+  static const char *const names[] = {"matmul",    "gemm",           "gemm-kn",     "fused-bias", "fused-gate",
+                                      "fused-qkv", "fused-residual", "fused-chain", "qkv",        "gate-up"};
   return kind >= 0 && kind < TNI_CN_KINDS ? names[kind] : "";
 }
 
 const char *tni_cn_product_where(const tni_cn_product *p, int64_t M, const char *what) {
   char text[600];
-  snprintf(text, sizeof text, "%s M %lld N %lld K %lld %s", kind_text(p->want.kind), (long long)M, (long long)p->want.N,
-           (long long)p->want.K, what);
+  const char *link = p->want.kind == TNI_CN_FUSED_CHAIN ? tni_cn_links[p->want.link].name : "";
+  snprintf(text, sizeof text, "%s%s%s M %lld N %lld K %lld %s", kind_text(p->want.kind), *link ? " with " : "", link,
+           (long long)M, (long long)p->want.N, (long long)p->want.K, what);
   const char *kept = tni_arena_strdup(p->arena, text);
   return kept ? kept : "";
 }
@@ -89,6 +90,35 @@ typedef struct fused_form {
   float floats[3];
 } fused_form;
 
+const tni_cn_link tni_cn_links[] = {{TN_OP_RELU, 0, false, false, "RELU"},
+                                    {TN_OP_SIGMOID, 0, false, false, "SIGMOID"},
+                                    {TN_OP_TANH, 0, false, false, "TANH"},
+                                    {TN_OP_GELU, 0, false, false, "GELU, with erf"},
+                                    {TN_OP_GELU, 1, false, false, "GELU, with tanh"},
+                                    {TN_OP_SWISH, 1, false, false, "SWISH"},
+                                    {TN_OP_SWISH, 1.702f, false, false, "SWISH, alpha 1.702"},
+                                    {TN_OP_NEG, 0, false, false, "NEG"},
+                                    {TN_OP_ADD, 0, true, false, "ADD"},
+                                    {TN_OP_SUB, 0, true, false, "SUB"},
+                                    {TN_OP_SUB, 0, true, true, "SUB, of the product"},
+                                    {TN_OP_MUL, 0, true, false, "MUL"},
+                                    {TN_OP_DIV, 0, true, false, "DIV"},
+                                    {TN_OP_DIV, 0, true, true, "DIV, by the product"}};
+const uint32_t tni_cn_n_links = sizeof tni_cn_links / sizeof *tni_cn_links;
+
+static fused_form form_of_link(const tni_cn_link *l) {
+  return (fused_form){.n_weights = 1,
+                      .n_ops = 1,
+                      .n_out = 1,
+                      .full = l->two,
+                      .ops = {l->op, l->turned ? 1 : 0,
+                              l->turned ? 0
+                              : l->two  ? 1
+                                        : -1},
+                      .results = {l->two ? 2 : 1},
+                      .floats = {l->value}};
+}
+
 static const fused_form *form_of(int kind) {
   static const fused_form bias = {1, 2, 1, true, false, {TN_OP_ADD, 0, 1, TN_OP_SWISH, 2, -1}, {3}, {0, 1}},
                           gate = {2, 2, 1, false, false, {TN_OP_SWISH, 0, -1, TN_OP_MUL, 2, 1}, {3}, {1, 0}},
@@ -101,7 +131,9 @@ static const fused_form *form_of(int kind) {
 }
 
 static bool product_fused(tni_cn_product *p) {
-  const fused_form *f = form_of(p->want.kind);
+  const bool chain = p->want.kind == TNI_CN_FUSED_CHAIN;
+  const fused_form link = chain ? form_of_link(&tni_cn_links[p->want.link]) : (fused_form){0},
+                   *f = chain ? &link : form_of(p->want.kind);
   tn_id in[6] = {p->x}, out[3];
   int64_t parts[9];
   uint32_t n = 1;
@@ -127,7 +159,7 @@ static bool product_fused(tni_cn_product *p) {
 static bool product_nodes(tni_cn_product *p) {
   const int kind = p->want.kind;
   const uint32_t n = kind == TNI_CN_QKV ? 3 : kind == TNI_CN_GATE_UP ? 2 : 1;
-  if (kind >= TNI_CN_FUSED_BIAS && kind <= TNI_CN_FUSED_RESIDUAL) return product_fused(p);
+  if (kind >= TNI_CN_FUSED_BIAS && kind <= TNI_CN_FUSED_CHAIN) return product_fused(p);
   const bool gemm = kind == TNI_CN_GEMM || kind == TNI_CN_GEMM_KN, kn = kind != TNI_CN_GEMM;
   for (uint32_t i = 0; i < n; i++) {
     const tn_id in[3] = {p->x, product_weight(p, i, kn), gemm ? product_row(p, p->want.N) : TN_NONE},
@@ -185,7 +217,7 @@ void tni_cn_product_close(tni_cn_product *p) {
   p->open = false;
 }
 
-int64_t tni_cn_product_rows(const tni_cn_product *p, int64_t M) { return p->d.chunk ? p->d.chunk : M; }
+int64_t tni_cn_product_rows(const tni_cn_product *p, int64_t M) { return tni_cf_drive_rows(&p->d, M); }
 
 int64_t tni_cn_product_elems(const tni_cn_product *p, int64_t M) {
   int64_t n = 0;

@@ -16,10 +16,21 @@ enum {
   TNI_CN_FUSED_GATE,
   TNI_CN_FUSED_QKV,
   TNI_CN_FUSED_RESIDUAL,
+  TNI_CN_FUSED_CHAIN,
   TNI_CN_QKV,
   TNI_CN_GATE_UP,
   TNI_CN_KINDS
 };
+
+/* One operator after a product; with two operands the other is a second input, `turned`: the first of them. */
+typedef struct tni_cn_link {
+  int64_t op;
+  float value;
+  bool two, turned;
+  const char *name;
+} tni_cn_link;
+extern const tni_cn_link tni_cn_links[];
+extern const uint32_t tni_cn_n_links;
 
 /* What is asked for. dtype: of activations. scale: of the weights, which are of `pattern`. */
 typedef struct tni_cn_want {
@@ -30,6 +41,7 @@ typedef struct tni_cn_want {
   const tn_stats *stats;
   bool reverse_rows;
   uint64_t flip;
+  uint32_t link; /* of kind FUSED_CHAIN: which of tni_cn_links */
 } tni_cn_want;
 
 typedef struct tni_cn_product {
@@ -50,7 +62,7 @@ enum { TNI_CN_TAKEN, TNI_CN_REFUSED, TNI_CN_BROKEN };
  * and everything that breaks after a yes are findings. */
 int tni_cn_product_open(tni_cf *cf, tni_cf_host *h, const tni_cn_want *want, tni_cn_product *p);
 void tni_cn_product_close(tni_cn_product *p);
-/* Rows that a run has: M, or what the claim fixes. */
+/* Rows that a run of M has (tni_cf_drive_rows). */
 int64_t tni_cn_product_rows(const tni_cn_product *p, int64_t M);
 /* Elements of all outputs together at M rows. */
 int64_t tni_cn_product_elems(const tni_cn_product *p, int64_t M);
@@ -77,7 +89,7 @@ typedef struct tni_cn_question {
   const char *name;
   void (*ask)(tni_cf *cf, tni_cf_host *h, const struct tni_cn_question *q, tni_cn_tally *t);
   int kind;
-  uint32_t dtype, flags;
+  uint32_t dtype, flags, link;
 } tni_cn_question;
 
 struct tni_cn_tally {

@@ -83,6 +83,19 @@ static void ask_some(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_c
     ask_shape(cf, h, q, t, shapes[i][0], shapes[i][1], shapes[i][2]);
 }
 
+static void normal_values(tni_cn_product *p, tni_cf_inst *i, tni_cn_buffers *b, tni_cn_tally *t) {
+  tni_cn_product_values(p, b->M, TNI_CN_NORMAL, 7, b->x, b->full);
+  (void)tni_cn_check(p, i, b, TNI_CF_EVEN, "normal", t);
+}
+
+/* Each operator that a chain may have, alone after a product. */
+static void ask_chains(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t) {
+  for (uint32_t i = 0; i < tni_cn_n_links; i++) {
+    const tni_cn_question one = {.name = q->name, .kind = q->kind, .dtype = q->dtype, .link = i};
+    (void)with_any(cf, h, &one, t, 13, 33, 64, normal_values, true);
+  }
+}
+
 static void ask_long(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn_tally *t) {
   (void)with_any(cf, h, q, t, 1, 17, 4099, fill_patterns, true);
   (void)with_any(cf, h, q, t, 3, 33, 4099, fill_patterns, true);
@@ -96,9 +109,9 @@ static void ask_rows(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_c
   tni_cn_product p;
   const tni_cn_want w = tni_cn_want_of(q, 40, 130);
   if (!tni_cn_try_near(cf, h, &w, t, &p)) return;
-  const size_t n = p.d.chunk ? 1 : sizeof Ms / sizeof *Ms;
+  const size_t n = p.d.chunk ? p.d.lengths.n : sizeof Ms / sizeof *Ms;
   for (size_t k = 0; k < n; k += tni_cn_few(cf, h) && k > 2 ? 3 : 1) {
-    const int64_t M = tni_cn_product_rows(&p, Ms[k]);
+    const int64_t M = p.d.chunk ? p.d.lengths.v[k] : Ms[k];
     tni_cf_inst i;
     tni_cn_buffers b;
     if (!tni_cn_instance(&p, &i, M)) continue;
@@ -165,26 +178,27 @@ static void ask_nan(tni_cf *cf, tni_cf_host *h, const tni_cn_question *q, tni_cn
 
 enum { NO_FLOAT = 1 };
 
-static const tni_cn_question product_questions[] = {{"matmul/shapes", ask_shapes, TNI_CN_MATMUL, 0, 0},
-                                                    {"matmul/rows", ask_rows, TNI_CN_MATMUL, 0, 0},
-                                                    {"matmul/long-k", ask_long, TNI_CN_MATMUL, 0, 0},
-                                                    {"matmul/one-hot", ask_one_hot, TNI_CN_MATMUL, 0, 0},
-                                                    {"matmul/nan", ask_nan, TNI_CN_MATMUL, 0, 0},
-                                                    {"matmul/repeat", tni_cn_ask_repeat, TNI_CN_MATMUL, 0, 0},
-                                                    {"matmul/together", tni_cn_ask_together, TNI_CN_MATMUL, 0, 0},
-                                                    {"matmul/flips", tni_cn_ask_flips, TNI_CN_MATMUL, 0, NO_FLOAT},
-                                                    {"matmul/float16", ask_some, TNI_CN_MATMUL, TN_DT_F16, 0},
-                                                    {"gemm/shapes", ask_some, TNI_CN_GEMM, 0, 0},
-                                                    {"gemm/kn", ask_some, TNI_CN_GEMM_KN, 0, 0},
-                                                    {"fused/bias-swish", ask_some, TNI_CN_FUSED_BIAS, 0, 0},
-                                                    {"fused/gate-up", ask_some, TNI_CN_FUSED_GATE, 0, 0},
-                                                    {"fused/qkv", ask_some, TNI_CN_FUSED_QKV, 0, 0},
-                                                    {"fused/residual", ask_some, TNI_CN_FUSED_RESIDUAL, 0, 0},
-                                                    {"fused/repeat", tni_cn_ask_repeat, TNI_CN_FUSED_GATE, 0, 0},
-                                                    {"siblings/qkv", ask_some, TNI_CN_QKV, 0, 0},
-                                                    {"siblings/gate-up", ask_some, TNI_CN_GATE_UP, 0, 0},
-                                                    {"siblings/repeat", tni_cn_ask_repeat, TNI_CN_QKV, 0, 0},
-                                                    {"siblings/together", tni_cn_ask_together, TNI_CN_QKV, 0, 0}};
+static const tni_cn_question product_questions[] = {{"matmul/shapes", ask_shapes, TNI_CN_MATMUL, 0, 0, 0},
+                                                    {"matmul/rows", ask_rows, TNI_CN_MATMUL, 0, 0, 0},
+                                                    {"matmul/long-k", ask_long, TNI_CN_MATMUL, 0, 0, 0},
+                                                    {"matmul/one-hot", ask_one_hot, TNI_CN_MATMUL, 0, 0, 0},
+                                                    {"matmul/nan", ask_nan, TNI_CN_MATMUL, 0, 0, 0},
+                                                    {"matmul/repeat", tni_cn_ask_repeat, TNI_CN_MATMUL, 0, 0, 0},
+                                                    {"matmul/together", tni_cn_ask_together, TNI_CN_MATMUL, 0, 0, 0},
+                                                    {"matmul/flips", tni_cn_ask_flips, TNI_CN_MATMUL, 0, NO_FLOAT, 0},
+                                                    {"matmul/float16", ask_some, TNI_CN_MATMUL, TN_DT_F16, 0, 0},
+                                                    {"gemm/shapes", ask_some, TNI_CN_GEMM, 0, 0, 0},
+                                                    {"gemm/kn", ask_some, TNI_CN_GEMM_KN, 0, 0, 0},
+                                                    {"fused/bias-swish", ask_some, TNI_CN_FUSED_BIAS, 0, 0, 0},
+                                                    {"fused/gate-up", ask_some, TNI_CN_FUSED_GATE, 0, 0, 0},
+                                                    {"fused/qkv", ask_some, TNI_CN_FUSED_QKV, 0, 0, 0},
+                                                    {"fused/residual", ask_some, TNI_CN_FUSED_RESIDUAL, 0, 0, 0},
+                                                    {"fused/chains", ask_chains, TNI_CN_FUSED_CHAIN, 0, 0, 0},
+                                                    {"fused/repeat", tni_cn_ask_repeat, TNI_CN_FUSED_GATE, 0, 0, 0},
+                                                    {"siblings/qkv", ask_some, TNI_CN_QKV, 0, 0, 0},
+                                                    {"siblings/gate-up", ask_some, TNI_CN_GATE_UP, 0, 0, 0},
+                                                    {"siblings/repeat", tni_cn_ask_repeat, TNI_CN_QKV, 0, 0, 0},
+                                                    {"siblings/together", tni_cn_ask_together, TNI_CN_QKV, 0, 0, 0}};
 
 /* Whether the products that were asked for used this format: other tests of it would be of another. */
 static bool uses_format(tni_cf_host *h, tni_cf *cf, const char *format) {

@@ -18,7 +18,8 @@ tni_cn_want tni_cn_want_of(const tni_cn_question *q, int64_t N, int64_t K) {
                        .N = N,
                        .K = K,
                        .dtype = q->dtype ? q->dtype : TN_DT_F32,
-                       .flip = UINT64_MAX};
+                       .flip = UINT64_MAX,
+                       .link = q->link};
 }
 
 bool tni_cn_try(tni_cf *cf, tni_cf_host *h, const tni_cn_want *w, tni_cn_tally *t, tni_cn_product *p) {

@@ -163,15 +163,16 @@ static bool is_measured(const tn_program_info *f, tn_id task, uint32_t slot) {
 
 static const uint64_t UNTOUCHED = UINT64_C(0x5bc0ffee5bc0ffee);
 
-/* The callee fills what it knows: the header is the host's, and what lies behind is of another version. */
+/* The callee fills what it knows: the header is the host's, and what lies after is of another version. */
 static void measure_over(layer *y, const tn_measure *m, const tn_hdr *lent, tn_measure *out) {
   const tn_hdr h = out->h;
   const uint8_t *more = (const uint8_t *)(m + 1);
   bool kept = memcmp(&m->h, lent, sizeof h) == 0 && m->slot_bytes == out->slot_bytes;
   for (uint32_t i = 0; kept && i + sizeof *m < m->h.size; i++) kept = more[i] == 0xee;
   if (!kept)
-    tni_obs_wrong(y, "measure changes the header, `slot_bytes` or what lies behind its tn_measure: fill in its fields one "
-                     "by one (plugin.h, rule 4)");
+    tni_obs_wrong(y,
+                  "measure changes the header, `slot_bytes` or what lies after its tn_measure: fill in its fields one "
+                  "by one (plugin.h, rule 4)");
   tni_obs_reserved(y, "tn_measure", m->reserved);
   *out = *m;
   out->h = h;

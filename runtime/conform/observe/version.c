@@ -111,7 +111,7 @@ tn_error *tni_obs_error(tni_obs_lent_error *e, const tn_error *err) {
 void tni_obs_error_over(layer *l, const char *call, tn_status st, tni_obs_lent_error *e, tn_error *err) {
   if (!err) return;
   for (size_t i = 0; i < sizeof e->after; i++)
-    if (e->after[i] != 0xa7) tni_obs_wrong(l, "%s writes behind its tn_error", call);
+    if (e->after[i] != 0xa7) tni_obs_wrong(l, "%s writes past its tn_error", call);
   if (memcmp(&e->error.h, &e->lent, sizeof e->lent) != 0)
     tni_obs_wrong(l, "%s changes the header of its tn_error, which is the host's", call);
   if (!memchr(e->error.message, 0, sizeof e->error.message) || !memchr(e->error.where, 0, sizeof e->error.where))

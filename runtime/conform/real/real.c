@@ -12,9 +12,9 @@
 
 enum { MAX_TEXT = 16384 };
 
-/* A profile with this plugin before the host, and the calibration that lies with the model; false where it does not
- * fit. */
-static bool write_model_profile(const tni_cf_subject *s, uint32_t threads, char *text, size_t size) {
+/* A profile with this plugin before the host; false where it does not fit. phases: it has some, of the same order: a
+ * device that takes certain lengths, or works in one phase, gets what it takes. */
+static bool write_model_profile(const tni_cf_subject *s, uint32_t threads, bool phases, char *text, size_t size) {
   int n = snprintf(text, size, "plugins:\n  - name: %s\n    options: {", s->name);
   for (uint32_t i = 0; i < s->n_options && n > 0 && (size_t)n < size; i++) {
     const size_t key = strcspn(s->options[i], "=");
@@ -22,6 +22,9 @@ static bool write_model_profile(const tni_cf_subject *s, uint32_t threads, char 
                   s->options[i] + key + 1);
   }
   if (n > 0 && (size_t)n < size) n += snprintf(text + n, size - (size_t)n, "}\nchecked: true\nthreads: %u\n", threads);
+  if (phases && n > 0 && (size_t)n < size)
+    n += snprintf(text + n, size - (size_t)n, "phases:\n  prefill: [%s, host]\n  decode: [%s, host]\n", s->name,
+                  s->name);
   return n > 0 && (size_t)n < size;
 }
 
@@ -61,8 +64,10 @@ bool tni_cf_judge_session(tni_cf *cf, tn_session *s, bool each, bool may_be_empt
   return n > 0;
 }
 
-static tn_status open_runtime(const tni_cf_subject *s, const char *file, tn_runtime **rt, tn_error *err) {
-  char folder[4096];
+static tn_status open_runtime(const tni_cf_subject *s, const char *file, const char *model, tn_runtime **rt,
+                              tn_error *err) {
+  char folder[4096], calibration[4200] = "";
+  if (model) snprintf(calibration, sizeof calibration, "%s/calibration.yaml", model);
   snprintf(folder, sizeof folder, "%s", s->path);
   char *slash = strrchr(folder, '/');
   if (slash) *slash = '\0';
@@ -72,6 +77,7 @@ static tn_status open_runtime(const tni_cf_subject *s, const char *file, tn_runt
                              .plugin_dirs = dirs,
                              .n_plugin_dirs = 1,
                              .cache_dir = s->cache_dir,
+                             .calibration = model && access(calibration, R_OK) == 0 ? calibration : NULL,
                              .flags = TN_RT_TEST_WRITABLE | TN_RT_NO_PROBE};
   return tn_runtime_create(&o, rt, err);
 }
@@ -98,17 +104,18 @@ static void run_observed(tni_cf *cf, tn_runtime *rt, uint32_t refuse, void (*fn)
   tni_cf_observe_end(layer);
 }
 
-void tni_cf_with_runtime(tni_cf *cf, uint32_t threads, uint32_t refuse,
+void tni_cf_with_runtime(tni_cf *cf, uint32_t threads, uint32_t refuse, const char *model,
                          void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg), void *arg) {
+  const bool phases = tni_cf_needs_phases(cf->listing);
   char *text = malloc(MAX_TEXT), file[] = "/tmp/tenon-conform-XXXXXX.yaml";
-  const int fd = text && write_model_profile(cf->subject, threads, text, MAX_TEXT) ? mkstemps(file, 5) : -1;
+  const int fd = text && write_model_profile(cf->subject, threads, phases, text, MAX_TEXT) ? mkstemps(file, 5) : -1;
   FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
   tn_error err;
   tn_runtime *rt = NULL;
   tni_error_init(&err);
   if (!f || fputs(text, f) < 0 || fclose(f))
     tni_cf_fail(cf, "%s cannot be written", file);
-  else if (open_runtime(cf->subject, file, &rt, &err) != TN_OK)
+  else if (open_runtime(cf->subject, file, model, &rt, &err) != TN_OK)
     tni_cf_fail(cf, "%s: %s", err.where, err.message);
   else
     run_observed(cf, rt, refuse, fn, arg);

@@ -1,0 +1,42 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# fixed.sh TENON WORKER PLUGIN TABLE: every mistake of the table is found by its case, and without one all of those cases pass.
+set -u
+tenon=$1 worker=$2 plugin=$3 table=$4
+out=$(mktemp) || exit 1
+trap 'rm -f "$out"' EXIT
+bad=0 n=0 all=
+conform() { "$tenon" conform "$plugin" --worker "$worker" --seed 20260101 --patience 4 --jobs 2 --fail-fast "$@" > "$out" 2>&1; }
+while read -r wrong case_name what; do
+  case $wrong in '#'* | '') continue ;; esac
+  n=$((n + 1))
+  all="$all --case $case_name"
+  conform --option "wrong=$wrong" --case "$case_name" && passed=yes || passed=no
+  case $wrong in
+  ok_*)
+    [ $passed = yes ] && echo "passes $wrong" && continue
+    printf 'WRONGLY FOUND %-14s by %-30s (%s)\n' "$wrong" "$case_name" "$what"
+    tail -n 5 "$out"
+    bad=1
+    continue
+    ;;
+  esac
+  if grep -q '^FAIL  ' "$out"; then
+    printf 'found  %-14s by %-30s %s\n' "$wrong" "$case_name" "$(grep -A1 '^FAIL  ' "$out" | tail -n 1 | cut -c1-140)"
+  else
+    printf 'MISSED %-14s by %-30s (%s)\n' "$wrong" "$case_name" "$what"
+    tail -n 3 "$out"
+    bad=1
+  fi
+done < "$table"
+set -f # the names have stars
+# shellcheck disable=SC2086
+if ! conform $all; then
+  echo "with no mistake:"
+  cat "$out"
+  bad=1
+fi
+tail -n 1 "$out"
+echo "$n mistakes"
+[ "$n" -gt 0 ] || bad=1
+exit $bad

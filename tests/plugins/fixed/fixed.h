@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fixed: shared by its files. See README.md.
+ */
+#ifndef TENON_TESTS_FIXED_H
+#define TENON_TESTS_FIXED_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <tenon/plugin.h>
+
+enum { FIXED_DEPTH = 2 };
+
+/* The mistakes that option `wrong` chooses from; tests/conform/fixed.txt says what each is. */
+/* clang-format off */
+#define FIXED_WRONGS(X) \
+  X(none) X(sub) X(gelu) X(swish) X(chain_sub) X(chain_gelu) X(chain_swish) X(scale) X(softcap) X(mask) X(window) \
+  X(int8_scale) X(int8_softcap) X(int8_mask) X(int8_window) X(symbols) X(drops) X(refuses) X(decode) X(older) X(one_row) \
+  X(ok_apart) X(apart_softcap)
+/* clang-format on */
+#define X(name) FIXED_##name,
+enum { FIXED_WRONGS(X) FIXED_N_WRONGS };
+#undef X
+
+typedef struct fixed_device {
+  tn_device pub;
+  tn_device *inner; /* the built-in one */
+  const tn_host *host;
+  uint32_t wrong;
+  bool old; /* a host of ABI 1.0: no sets of lengths */
+  pthread_t worker;
+  pthread_mutex_t lock; /* of what follows, and of the links of args */
+  pthread_cond_t news;
+  tn_args *first, *last;
+  uint32_t in_flight;
+  bool stop;
+} fixed_device;
+
+tn_status fixed_fail(tn_error *err, tn_status st, const char *fmt, ...) TN_PRINTF(3, 4);
+
+/* claim.c */
+tn_status fixed_claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *err);
+
+/* wrong.c: nodes as the chosen mistake reads them; NULL where it reads them right, or without memory. */
+typedef struct fixed_misread fixed_misread;
+fixed_misread *fixed_misread_make(const fixed_device *d, const tn_subgraph *s, tn_subgraph *out);
+void fixed_misread_free(fixed_misread *m);
+
+/* program.c */
+tn_status fixed_lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err);
+void fixed_program_fill(tn_device *d);
+/* Computes what the arguments say. */
+tn_status fixed_compute(tn_args *a, tn_error *err);
+
+/* engine.c */
+typedef struct fixed_item {
+  tn_args *next;
+  tn_ticket *ticket;
+} fixed_item;
+fixed_item *fixed_item_of(tn_args *a); /* program.c: the place in the queue that arguments have */
+bool fixed_engine_start(fixed_device *d);
+void fixed_engine_stop(fixed_device *d);
+void fixed_engine_fill(tn_device *d);
+
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Programs, plans and arguments: the built-in device's, whose tasks run on the engine.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fixed.h"
+
+struct tn_program {
+  fixed_device *device;
+  tn_program *inner;
+  tn_program_info info;
+  tn_need *needs;
+  tn_slot *slots;
+  tn_task *tasks;
+  const tn_need **need_ptrs;
+  const tn_slot **slot_ptrs;
+  const tn_task **task_ptrs;
+  uint32_t phase;
+};
+
+struct tn_plan {
+  tn_program *program;
+  tn_plan *inner;
+  tn_id task;
+  bool one_row;
+};
+
+struct tn_args {
+  fixed_item item;
+  tn_plan *plan;
+  tn_args *inner;
+  float *result; /* the first that is written */
+  uint64_t bytes;
+};
+
+fixed_item *fixed_item_of(tn_args *a) { return &a->item; }
+
+static void release(tn_program *p) {
+  if (p->inner) p->device->inner->release(p->inner);
+  free(p->needs);
+  free(p->slots);
+  free(p->tasks);
+  free(p->need_ptrs);
+  free(p->slot_ptrs);
+  free(p->task_ptrs);
+  free(p);
+}
+
+static bool copy_info(tn_program *p, const tn_program_info *in) {
+  p->info = *in;
+  p->needs = calloc(in->n_needs + 1, sizeof *p->needs);
+  p->slots = calloc(in->n_slots + 1, sizeof *p->slots);
+  p->tasks = calloc(in->n_tasks + 1, sizeof *p->tasks);
+  p->need_ptrs = calloc(in->n_needs + 1, sizeof *p->need_ptrs);
+  p->slot_ptrs = calloc(in->n_slots + 1, sizeof *p->slot_ptrs);
+  p->task_ptrs = calloc(in->n_tasks + 1, sizeof *p->task_ptrs);
+  if (!p->needs || !p->slots || !p->tasks || !p->need_ptrs || !p->slot_ptrs || !p->task_ptrs) return false;
+  for (uint32_t i = 0; i < in->n_needs; i++) {
+    p->needs[i] = *in->needs[i];
+    p->needs[i].residency = TN_RESIDENCY_DEVICE;
+    p->need_ptrs[i] = &p->needs[i];
+  }
+  for (uint32_t i = 0; i < in->n_slots; i++) {
+    p->slots[i] = *in->slots[i];
+    p->slots[i].engines = 1u << 1;
+    p->slot_ptrs[i] = &p->slots[i];
+  }
+  for (uint32_t i = 0; i < in->n_tasks; i++) {
+    p->tasks[i] = *in->tasks[i];
+    p->tasks[i].engine = 1;
+    if (p->device->wrong == FIXED_symbols) p->tasks[i].symbols = 0;
+    p->task_ptrs[i] = &p->tasks[i];
+  }
+  p->info.needs = p->need_ptrs;
+  p->info.slots = p->slot_ptrs;
+  p->info.tasks = p->task_ptrs;
+  return true;
+}
+
+static bool has_op(const tn_subgraph *s, uint32_t op) {
+  for (uint32_t i = 0; i < s->n_nodes; i++)
+    if (s->graph->nodes[s->nodes[i]]->op == op) return true;
+  return false;
+}
+
+tn_status fixed_lower(tn_device *pub, const tn_subgraph *s, tn_program **out, tn_error *err) {
+  fixed_device *d = (fixed_device *)pub;
+  tn_subgraph mine;
+  if (d->wrong == FIXED_decode && s->graph->phase == TN_PHASE_DECODE && has_op(s, TN_OP_SOFTMAX))
+    return fixed_fail(err, TN_E_UNSUPPORTED, "no Softmax while tokens are decoded");
+  tn_program *p = calloc(1, sizeof *p);
+  if (!p) return fixed_fail(err, TN_E_NO_MEMORY, "no memory for a program");
+  p->device = d;
+  p->phase = s->graph->phase;
+  fixed_misread *misread = fixed_misread_make(d, s, &mine);
+  tn_status st = misread ? d->inner->lower(d->inner, &mine, &p->inner, err) : TN_E_NO_MEMORY;
+  fixed_misread_free(misread);
+  if (st == TN_OK && !copy_info(p, d->inner->info(p->inner))) st = fixed_fail(err, TN_E_NO_MEMORY, "no memory");
+  if (st == TN_OK)
+    *out = p;
+  else
+    release(p);
+  return st;
+}
+
+static const tn_program_info *info(const tn_program *p) { return &p->info; }
+
+static tn_status measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *out) {
+  return p->device->inner->measure(p->inner, task, dims, out);
+}
+
+/* Memory of the device is the host's: every view has an address. */
+static tn_view located(const tn_view *v) {
+  tn_view at = *v;
+  if (v->buffer) {
+    void *p;
+    tn_error e = {.h = TN_HDR(tn_error)};
+    if (v->buffer->device->map(v->buffer, v->offset, v->bytes, TN_READ | TN_WRITE, &p, &e) == TN_OK) at.ptr = p;
+  }
+  return at;
+}
+
+static tn_status set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
+  const tn_view at = located(view);
+  return p->device->inner->set(p->inner, slot, &at, blob, err);
+}
+
+static tn_status bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
+  tn_plan *plan = calloc(1, sizeof *plan);
+  if (!plan) return fixed_fail(err, TN_E_NO_MEMORY, "no memory for a plan");
+  *plan = (tn_plan){.program = p, .task = task};
+  plan->one_row = p->phase == TN_PHASE_PREFILL && dims->n && dims->v[0] == 1;
+  const tn_status st = p->device->inner->bind(p->inner, task, dims, &plan->inner, err);
+  if (st == TN_OK)
+    *out = plan;
+  else
+    free(plan);
+  return st;
+}
+
+static void unbind(tn_plan *plan) {
+  plan->program->device->inner->unbind(plan->inner);
+  free(plan);
+}
+
+static void note_result(tn_args *a, uint32_t use, const tn_view *v) {
+  const tn_task *t = a->plan->program->info.tasks[a->plan->task];
+  if (use < t->n_uses && t->uses[use].access == TN_WRITE) a->result = v->ptr, a->bytes = v->bytes;
+}
+
+static tn_status args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
+  const tn_view at = located(view);
+  const tn_status st = a->plan->program->device->inner->args_set(a->inner, use, &at, err);
+  if (st == TN_OK) note_result(a, use, &at);
+  return st;
+}
+
+static tn_status args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err) {
+  tn_args *a = calloc(1, sizeof *a);
+  tn_view *views = calloc(n + 1, sizeof *views);
+  const tn_view **ptrs = calloc(n + 1, sizeof *ptrs);
+  tn_status st = a && views && ptrs ? TN_OK : fixed_fail(err, TN_E_NO_MEMORY, "no memory for arguments");
+  if (st == TN_OK) a->plan = plan;
+  for (uint32_t i = 0; st == TN_OK && i < n; i++) {
+    views[i] = located(uses[i]);
+    ptrs[i] = &views[i];
+    note_result(a, i, &views[i]);
+  }
+  if (st == TN_OK) st = plan->program->device->inner->args(plan->inner, ptrs, n, &a->inner, err);
+  free(views);
+  free(ptrs);
+  if (st == TN_OK)
+    *out = a;
+  else
+    free(a);
+  return st;
+}
+
+static void args_free(tn_args *a) {
+  a->plan->program->device->inner->args_free(a->inner);
+  free(a);
+}
+
+static void run_whole(tn_run *run, int64_t n, int64_t grain, tn_body body, void *arg) {
+  (void)run, (void)grain;
+  if (n > 0) body(arg, 0, n, 0);
+}
+
+tn_status fixed_compute(tn_args *a, tn_error *err) {
+  tn_run run = {.h = TN_HDR(tn_run), .n_workers = 1, .parallel_for = run_whole};
+  const fixed_device *d = a->plan->program->device;
+  const tn_status st = d->inner->run(a->plan->inner, a->inner, &run, err);
+  if (d->wrong == FIXED_one_row && a->plan->one_row)
+    for (uint64_t i = 0; a->result && i < a->bytes / sizeof(float); i++) a->result[i] *= 1.01f;
+  return st;
+}
+
+static tn_status run_task(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {
+  (void)plan, (void)a, (void)run;
+  return fixed_fail(err, TN_E_UNSUPPORTED, "fixed has no tasks for the CPU");
+}
+
+void fixed_program_fill(tn_device *d) {
+  d->lower = fixed_lower;
+  d->info = info;
+  d->measure = measure;
+  d->set = set;
+  d->release = release;
+  d->bind = bind;
+  d->unbind = unbind;
+  d->args = args;
+  d->args_set = args_set;
+  d->args_free = args_free;
+  d->run = run_task;
+}
