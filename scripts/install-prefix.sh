@@ -34,7 +34,6 @@ install_prefix() {
   mv "$2/dest$conf" "$prefix"
   pc=$(find "$prefix" -name tenon.pc)
   [ -n "$pc" ] || { echo "no tenon.pc"; return 1; }
-  sed -i "s|^prefix=.*|prefix=$prefix|" "$(dirname "$pc")"/tenon*.pc
   PKG_CONFIG_PATH=$(dirname "$pc")
   export PKG_CONFIG_PATH
   libdir=$(pkg-config --variable=libdir tenon)

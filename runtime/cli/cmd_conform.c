@@ -218,7 +218,7 @@ int cmd_conform(int argc, const char **argv) {
       {"model", 0, OPT_TEXT, &k.model, "MODEL", NULL, "ask for claims of this model too, and run what it claims", NULL},
       {"replay", 0, OPT_TEXT, &k.replay_dir, "DIR", NULL, "only a case that `tenon verify --each-node` saved", NULL},
       {"thorough", 0, OPT_FLAG, &k.thorough, NULL, NULL, "more of everything: a long run", NULL},
-      {"minutes", 0, OPT_REAL, &k.minutes, "N", "0..100000", "the time that there is; half of it is for random graphs",
+      {"minutes", 0, OPT_REAL, &k.minutes, "N", "0..100000", "the time that there is, at most half of it for random graphs",
        "no limit"},
       {"fail-fast", 0, OPT_FLAG, &k.fail_fast, NULL, NULL, "begin no case once one has failed", NULL},
       {"jobs", 0, OPT_INT, &k.jobs, "N", "0..256", "cases at once", "one per processor"},

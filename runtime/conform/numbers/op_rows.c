@@ -108,6 +108,8 @@ const tni_cn_row tni_cn_rows[] = {
     {"softmax", "Softmax", "", "x[S,7,5]", "axis=1", 25, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
     {"softmax", "Softmax", "", "x[6,S,3]", "axis=0", 25, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
     {"softmax", "Softmax", "", "x[2,S,4,3]", "axis=-2", 25, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
+    {"softmax", "Softmax", "", "x[2,7,S,5]", "axis=1", 25, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
+    {"softmax", "Softmax", "", "x[5,2,S,3]", "axis=0", 25, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
     {"softmax", "Softmax", "", "x[9]", "", 25, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
     {"softmax", "Softmax", "", "x[3,5,S]", "", 11, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
     {"softmax", "Softmax", "", "x[3,4,S]", "axis=2", 11, 1, TNI_CN_SOFTMAX, TNI_CN_ANY, 24, 0},
