@@ -290,7 +290,7 @@ tn_status tni_npu_attend_attach(const tn_plan *plan, uint32_t use, const tn_view
   return TN_OK;
 }
 
-/* The device's addresses are aligned, and a layout promises that of no sequence but the first: the others count from it. */
+/* The device's addresses are aligned, and a layout promises that of the first sequence alone: others count from it. */
 static npusim_rows rows_at(const struct tni_npu_place *p, int64_t b) {
   return (npusim_rows){.handle = p->handle, .at = p->at, .row = p->row, .head = p->head, .first = b * p->batch};
 }

@@ -76,7 +76,8 @@ static const tn_device npu_functions = {.claim = tni_npu_claim,
 /* A host of ABI 1.0 knows no constraint IN. */
 static void one_length(tni_npu_device *d) {
   if (d->set.n_lengths > 1)
-    d->host->log(d->host->ctx, TN_LOG_WARN, TNI_NPU_NAME ": option 'pieces' needs a host of ABI 1.1: one length for all pieces");
+    d->host->log(d->host->ctx, TN_LOG_WARN,
+                 TNI_NPU_NAME ": option 'pieces' needs a host of ABI 1.1; all pieces have one length");
   d->set.n_lengths = 1;
 }
 
