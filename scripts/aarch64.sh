@@ -23,7 +23,8 @@ meson test -C "$build" --print-errorlogs --timeout-multiplier 10 base expr graph
 # The emulator's default CPU has every ISA; the others show that the lower ones need nothing more.
 say "kernels, and the demo model on each kind of CPU"
 meson test -C "$build" --print-errorlogs --timeout-multiplier 10 kernels formats-golden arm arm-grids arm-integers broken-cpu-neon-lut \
-  every-weight-cpu-neon-lut every-weight-demo-cpu-neon-lut broken-weight-cpu-neon-lut conform-cpu-neon-lut || status=$?
+  every-weight-cpu-neon-lut every-weight-demo-cpu-neon-lut broken-weight-cpu-neon-lut conform-cpu-neon-lut \
+  conform-caches || status=$?
 for tier in cortex-a72:neon cortex-a76:dotprod; do
   cpu=${tier%:*}
   qemu-aarch64-static -cpu "$cpu" "$build/tests/kernels/kernels-test" --bits --only "${tier#*:}" >"$build/kernels-$cpu.log" ||

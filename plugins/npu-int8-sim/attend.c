@@ -290,9 +290,9 @@ tn_status tni_npu_attend_attach(const tn_plan *plan, uint32_t use, const tn_view
   return TN_OK;
 }
 
+/* The device's addresses are aligned, and a layout promises that of the first sequence alone: others count from it. */
 static npusim_rows rows_at(const struct tni_npu_place *p, int64_t b) {
-  return (npusim_rows){
-      .handle = p->handle, .at = p->at + (uint64_t)(b * p->batch) * sizeof(float), .row = p->row, .head = p->head};
+  return (npusim_rows){.handle = p->handle, .at = p->at, .row = p->row, .head = p->head, .first = b * p->batch};
 }
 
 int tni_npu_attend_run(const tn_item *it, int (*stop)(void *arg), void *arg, npusim_times *t) {

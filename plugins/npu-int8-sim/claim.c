@@ -17,7 +17,7 @@ static tn_claim claim_of_linear(const tni_npu_device *d, const tni_npu_linear *l
                 .params = l->params,
                 .n_params = 2,
                 .sets = lengths,
-                .n_sets = 1,
+                .n_sets = l->rows.rel == TN_REL_IN,
                 .cost_ns = (double)(tni_npu_product_ns(d, l) + tni_npu_cpu_part_ns(d, l))};
   for (uint32_t i = 0; i < l->n_weights; i++) {
     c.macs += (double)d->set.chunk * (double)l->N[i] * (double)l->K;

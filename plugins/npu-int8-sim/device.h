@@ -35,6 +35,7 @@ typedef struct tni_npu_plugin {
   tn_plugin pub; /* first */
   tni_cm_mem mem;
   const tn_host *host;
+  uint16_t minor; /* as agreed */
   tn_engine engine;
   const tn_engine *engines[1];
   tn_clock clock;

@@ -73,9 +73,18 @@ static const tn_device npu_functions = {.claim = tni_npu_claim,
                                         .map = tni_npu_map,
                                         .unmap = tni_npu_unmap};
 
+/* A host of ABI 1.0 knows no constraint IN. */
+static void one_length(tni_npu_device *d) {
+  if (d->set.n_lengths > 1)
+    d->host->log(d->host->ctx, TN_LOG_WARN,
+                 TNI_NPU_NAME ": option 'pieces' needs a host of ABI 1.1; all pieces have one length");
+  d->set.n_lengths = 1;
+}
+
 static tn_status start_sim(tni_npu_device *d, const tni_npu_plugin *p, tn_error *err) {
   tn_status st = tni_npu_read_options(p->host, &d->set, err);
   if (st != TN_OK) return st;
+  if (p->minor < 1) one_length(d);
   const npusim_config config = {.profile = d->set.profile,
                                 .window_bytes = d->set.window_bytes,
                                 .wake = d->set.wake,
@@ -175,6 +184,7 @@ tn_status tni_npu_entry(const tn_host *host, tn_negotiate *neg, tn_plugin **out)
                                 .get_extension = get_extension},
                         .mem = mem,
                         .host = host,
+                        .minor = neg->minor,
                         .engine = {.h = TN_HDR(tn_engine), .name = "npu", .flags = TN_ENGINE_BLOCKING, .depth = DEPTH}};
   p->engines[0] = &p->engine;
   fill_clock(&p->clock, npusim_profile_find("hmx-2026"));

@@ -317,6 +317,19 @@ static void float_attention(void) {
         worst = fmax(worst, fabs(got - want) - fabs(want) * 0x1p-24);
       }
   CU_ASSERT(worst <= 1e-13); /* half a bit of float, and what is lost in double */
+  /* The address is aligned, the first key is not. */
+  float seen[AM * AH * AD];
+  memcpy(seen, y, sizeof seen);
+  memset(y, 0, sizeof seen);
+  memmove(k + 1, k, (size_t)AKV * AT * AD * sizeof *k);
+  io.k.first = 1;
+  CU_ASSERT_EQUAL(npusim_attend(g, &io, 0, NULL, NULL, &t), NPUSIM_OK);
+  CU_ASSERT_EQUAL(memcmp(seen, y, sizeof seen), 0);
+  io.k.first = 65536 / 4 - 2048 - AKV * AT * AD + 1; /* the last element lies outside */
+  CU_ASSERT_EQUAL(npusim_attend(g, &io, 0, NULL, NULL, &t), NPUSIM_UNREGISTERED);
+  io.k.first = -1;
+  CU_ASSERT_EQUAL(npusim_attend(g, &io, 0, NULL, NULL, &t), NPUSIM_BAD);
+  io.k.first = 0;
   io.k.at += 64;
   CU_ASSERT_EQUAL(npusim_attend(g, &io, 0, NULL, NULL, &t), NPUSIM_BAD);
   io.k.at = 65536 - 128;

@@ -40,11 +40,13 @@ int npusim_prepare_attention(npusim *s, const npusim_attention *a, npusim_graph 
   return rc;
 }
 
-/* Bytes from the first element to the last. */
+/* Bytes from `at` to the last element. */
 static int reach_of_rows(const npusim_rows *r, int64_t rows, int64_t heads, int64_t size, uint64_t *bytes) {
   const int64_t limit = INT64_C(1) << 40;
-  if (r->row < size || r->head < size || r->row > limit / rows || r->head > limit / heads) return NPUSIM_BAD;
-  *bytes = 4 * (uint64_t)((rows - 1) * r->row + (heads - 1) * r->head + size);
+  if (r->row < size || r->head < size || r->row > limit / rows || r->head > limit / heads || r->first < 0 ||
+      r->first > limit)
+    return NPUSIM_BAD;
+  *bytes = 4 * (uint64_t)(r->first + (rows - 1) * r->row + (heads - 1) * r->head + size);
   return NPUSIM_OK;
 }
 
@@ -61,6 +63,7 @@ static int hold_attention(const npusim_graph *g, const void *arg, npusim_held *h
     uint64_t bytes = 0;
     rc = reach_of_rows(r[i], rows[i], heads[i], size[i], &bytes);
     if (rc == NPUSIM_OK) rc = npusim_hold_at(g->s, r[i]->handle, r[i]->at, bytes, h, &h->x[i]);
+    if (rc == NPUSIM_OK) h->x[i] += 4 * r[i]->first;
   }
   /* Eight bytes of a small block: any multiple of eight. */
   if (rc == NPUSIM_OK && io->valid_at % 8) rc = NPUSIM_BAD;

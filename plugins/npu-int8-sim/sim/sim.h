@@ -141,11 +141,11 @@ typedef struct npusim_attention {
   float scale;
   bool causal;
 } npusim_attention;
-/* float32: where a row and a head begin, in elements. */
+/* float32: where the first row, a row and a head begin, in elements; the first counts from `at`. */
 typedef struct npusim_rows {
   uint32_t handle, reserved;
   uint64_t at;
-  int64_t row, head;
+  int64_t row, head, first;
 } npusim_rows;
 typedef struct npusim_attention_io {
   npusim_rows q, k, v, y;

@@ -12,7 +12,7 @@
 
 #include "runtime/conform/edges/parts.h"
 
-enum { FEWER = 1024, SMALLER = 8, MOST_MB = 2048, MOST_S = 4 }; /* of one operator */
+enum { FEWER = 1024, MIDDLE = 128, SMALLER = 8, MOST_MB = 2048, MOST_S = 4 }; /* of one operator */
 static const int64_t ELEMENTS = (INT64_C(1) << 32) + (INT64_C(1) << 20);
 
 #define END(op_, inputs_, attrs_, version_)                                                                         \
@@ -140,7 +140,7 @@ static bool ends_agree(tni_cf *cf, const char *op, int64_t S, const ends *few, c
 static bool is_too_much(const tni_cf *cf, const ends *e, double mb, int64_t times) {
   const double more = megabytes_now() - mb;
   const double next = times == FEWER ? (double)FEWER / SMALLER : (double)times;
-  return e->seconds * next > MOST_S * (cf->subject->thorough ? 10 : 1) || (times < FEWER && more * next > MOST_MB);
+  return e->seconds * next > MOST_S * (cf->subject->thorough ? 10 : 1) || (times <= SMALLER && more * next > MOST_MB);
 }
 
 /* 1: asked; 0: not. */
@@ -148,15 +148,17 @@ static int ask_one(tni_cf *cf, tni_cf_rig *rig, const char *op, int64_t width, i
   const int64_t S = ELEMENTS / width / (batch > 1 ? batch - 1 : 1); /* a batch is longer than 2^31 */
   ends few, many;
   if (!at_length(cf, rig, op, 2, batch, TNI_CF_INLINE, &few)) return 0;
-  static const int64_t smaller[] = {FEWER, SMALLER, 1};
-  for (size_t i = 0; i < 3; i++) {
-    const double mb = megabytes_now();
-    if (!at_length(cf, rig, op, S / smaller[i], batch, TNI_CF_ENDS, &many) ||
-        !ends_agree(cf, op, S / smaller[i], &few, &many))
-      return 0;
-    if (is_too_much(cf, &many, mb, smaller[i])) return 0;
-  }
-  return 1;
+  static const int64_t smaller[] = {FEWER, MIDDLE, SMALLER, 1};
+  bool enough = false;
+  for (size_t i = 0; i < 4 && !enough; i++)
+    for (int again = 0; !again || (enough && again < 2); again++) { /* the machine may have been busy: asked twice */
+      const double mb = megabytes_now();
+      if (!at_length(cf, rig, op, S / smaller[i], batch, TNI_CF_ENDS, &many) ||
+          !ends_agree(cf, op, S / smaller[i], &few, &many))
+        return 0;
+      enough = smaller[i] > 1 && is_too_much(cf, &many, mb, smaller[i]);
+    }
+  return !enough;
 }
 
 /* --- columns ------------------------------------------------------------------------------------------------------ */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/conform/numbers/cache_bound.h"
 #include "runtime/conform/numbers/op.h"
 #include "runtime/ops/kernel/kernel.h"
 
@@ -24,6 +25,7 @@ enum {
   WINDOW = 12,
   RING = 32
 };
+static const double SCALE = 0.11f, CAP = 2;
 enum { FLAT = 1, WINDOWED = 2, APPEND_ONLY = 4, SCALED = 8, CAPPED = 16, MASKED = 32, ADDED = 64 };
 
 typedef struct cache_job {
@@ -102,8 +104,8 @@ static bool case_attends(cache_case *c) {
   uint32_t n = 1;
   if (flags & FLAT) a[n++] = attr_num("q_num_heads", QUERIES), a[n++] = attr_num("kv_num_heads", HEADS);
   if (flags & WINDOWED) a[n++] = attr_num("left_window_size", WINDOW);
-  if (flags & SCALED) a[n++] = attr_real("scale", 0.11f);
-  if (flags & CAPPED) a[n++] = attr_real("softcap", 2);
+  if (flags & SCALED) a[n++] = attr_real("scale", SCALE);
+  if (flags & CAPPED) a[n++] = attr_real("softcap", CAP);
   c->y = c->b.out[c->b.n_out++] = tni_cn_value(&c->b, "y", TN_VALUE_ACT, TN_DT_UNDEFINED, "?");
   return tni_cn_node(&c->b, "", "Attention", 24, in, 7, &c->y, 1, a, n);
 }
@@ -286,26 +288,43 @@ static tni_tensor shadow_dense(const cache_case *c, int k, int64_t T, tni_arena 
   return t;
 }
 
-/* Beside rows of bfloat16 a device may round queries and probabilities to it too, each by up to 2^-8 of itself: a score
- * is off by that much of its terms' size, its weight by twice that. */
-static void allow_rounding(const cache_case *c, const tni_tensor *q, int64_t S, float *bound) {
-  const bool flat = c->j->flags & FLAT;
-  const double u = tni_cn_unit(TN_DT_BF16);
-  for (int64_t r = 0; r < BATCH * QUERIES * S; r++) {
-    const int64_t b = r / QUERIES / S, h = r / S % QUERIES, s = r % S,
-                  kv = (b * HEADS + h / (QUERIES / HEADS)) * POSITIONS;
-    const int64_t at = (flat ? (b * S + s) * QUERIES + h : r) * SIZE;
-    double most = 0, top = 0;
-    for (int64_t p = 0; p <= c->at[b] + s; p++) {
-      double size = 0;
-      for (int e = 0; e < SIZE; e++) {
-        size += fabs((double)((const float *)q->data)[at + e] * (double)c->shadow[0][(kv + p) * SIZE + e]);
-        top = fmax(top, fabs((double)c->shadow[1][(kv + p) * SIZE + e]));
-      }
-      most = fmax(most, size / sqrt(SIZE));
-    }
-    for (int e = 0; e < SIZE; e++) bound[at + e] += (float)(u * (2 * most + 1) * top);
+/* What is added to the scores of query row s of sequence b: nobody sees what is hidden, or before the window. */
+static void added_of(const cache_case *c, const tni_tensor *mask, int64_t b, int64_t s, double *added) {
+  const int64_t at = c->at[b] + s;
+  for (int64_t p = 0; p <= at; p++) {
+    added[p] = 0;
+    if (c->j->flags & WINDOWED && p < at - WINDOW) added[p] = -INFINITY;
+    if (!mask->data) continue;
+    const int64_t m = b * mask->dims[3] + p;
+    if (c->j->flags & ADDED)
+      added[p] = (double)((const float *)mask->data)[m];
+    else if (!((const uint8_t *)mask->data)[m])
+      added[p] = -INFINITY;
   }
+}
+
+/* Beside rows of short elements a device may round queries and probabilities too (graph.h, tn_layout). */
+static bool allow_rounding(const cache_case *c, const tni_tensor *q, const tni_tensor *mask, int64_t S, tni_arena *a,
+                           float *bound) {
+  const bool flat = c->j->flags & FLAT;
+  double *w = tni_arena_array(a, 3 * POSITIONS, sizeof *w, 64);
+  tni_cn_attended t = {.dtype = c->layout.dtype,
+                       .size = SIZE,
+                       .added = w + 2 * POSITIONS,
+                       .scale = c->j->flags & SCALED ? SCALE : 1 / sqrt(SIZE),
+                       .cap = c->j->flags & CAPPED ? CAP : 0};
+  for (int64_t r = 0; w && r < BATCH * QUERIES * S; r++) {
+    const int64_t b = r / QUERIES / S, h = r / S % QUERIES, s = r % S,
+                  kv = (b * HEADS + h / (QUERIES / HEADS)) * POSITIONS * SIZE;
+    const int64_t at = (flat ? (b * S + s) * QUERIES + h : r) * SIZE;
+    t.n = c->at[b] + s + 1;
+    t.q = (const float *)q->data + at;
+    t.k = c->shadow[0] + kv;
+    t.v = c->shadow[1] + kv;
+    added_of(c, mask, b, s, w + 2 * POSITIONS);
+    tni_cn_attended_bound(&t, w, bound + at);
+  }
+  return w != NULL;
 }
 
 static bool check_attention(cache_case *c, tni_cf_inst *i, const tni_tensor *q, const tni_tensor *mask, int64_t S,
@@ -329,7 +348,7 @@ static bool check_attention(cache_case *c, tni_cf_inst *i, const tni_tensor *q, 
   float *got = tni_arena_alloc(a, want[0].bytes + 64, 64), *bound = tni_arena_array(a, (size_t)count + 1, 4, 64);
   if (!got || !bound || !tni_cf_inst_read(i, c->y, got, want[0].bytes)) return cache_wrong(c, S, i->why);
   if (!tni_cn_op_bound(&row, &c->b, in, &want[0], 0, a, bound)) return cache_wrong(c, S, "no bound");
-  if (c->layout.dtype == TN_DT_BF16) allow_rounding(c, q, S, bound);
+  if (c->layout.dtype != TN_DT_F32 && !allow_rounding(c, q, mask, S, a, bound)) return cache_wrong(c, S, "no memory");
   const tni_cn_found f = tni_cn_compare(got, want[0].data, bound, count);
   c->elements += count;
   if (isfinite(f.worst) && f.worst > c->worst) c->worst = f.worst;

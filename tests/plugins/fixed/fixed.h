@@ -17,7 +17,7 @@ enum { FIXED_DEPTH = 2 };
 #define FIXED_WRONGS(X) \
   X(none) X(sub) X(gelu) X(swish) X(chain_sub) X(chain_gelu) X(chain_swish) X(scale) X(softcap) X(mask) X(window) \
   X(int8_scale) X(int8_softcap) X(int8_mask) X(int8_window) X(symbols) X(drops) X(refuses) X(decode) X(older) X(one_row) \
-  X(ok_apart) X(apart_softcap)
+  X(ok_apart) X(apart_softcap) X(ok_codes)
 /* clang-format on */
 #define X(name) FIXED_##name,
 enum { FIXED_WRONGS(X) FIXED_N_WRONGS };
@@ -46,6 +46,17 @@ tn_status fixed_claim(tn_device *d, const tn_graph *g, const tn_dims *at, const 
 typedef struct fixed_misread fixed_misread;
 fixed_misread *fixed_misread_make(const fixed_device *d, const tn_subgraph *s, tn_subgraph *out);
 void fixed_misread_free(fixed_misread *m);
+
+/* codes.c: a query that attention reads as codes. */
+typedef struct fixed_codes {
+  const float *from;
+  float *room;
+  uint64_t n, size; /* floats, and those of a head */
+} fixed_codes;
+tn_id fixed_codes_query(const fixed_device *d, const tn_subgraph *s); /* TN_NONE: it reads them as they are */
+/* Gives the view the room in which the codes will be; false: no memory. */
+bool fixed_codes_attach(fixed_codes *c, tn_view *v);
+void fixed_codes_make(const fixed_codes *c);
 
 /* program.c */
 tn_status fixed_lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err);

@@ -18,6 +18,7 @@ struct tn_program {
   const tn_slot **slot_ptrs;
   const tn_task **task_ptrs;
   uint32_t phase;
+  tn_id query; /* whose codes attention reads */
 };
 
 struct tn_plan {
@@ -33,6 +34,7 @@ struct tn_args {
   tn_args *inner;
   float *result; /* the first that is written */
   uint64_t bytes;
+  fixed_codes codes;
 };
 
 fixed_item *fixed_item_of(tn_args *a) { return &a->item; }
@@ -94,6 +96,7 @@ tn_status fixed_lower(tn_device *pub, const tn_subgraph *s, tn_program **out, tn
   if (!p) return fixed_fail(err, TN_E_NO_MEMORY, "no memory for a program");
   p->device = d;
   p->phase = s->graph->phase;
+  p->query = fixed_codes_query(d, s);
   fixed_misread *misread = fixed_misread_make(d, s, &mine);
   tn_status st = misread ? d->inner->lower(d->inner, &mine, &p->inner, err) : TN_E_NO_MEMORY;
   fixed_misread_free(misread);
@@ -145,16 +148,20 @@ static void unbind(tn_plan *plan) {
   free(plan);
 }
 
-static void note_result(tn_args *a, uint32_t use, const tn_view *v) {
-  const tn_task *t = a->plan->program->info.tasks[a->plan->task];
+/* false: no memory. */
+static bool note_use(tn_args *a, uint32_t use, tn_view *v) {
+  const tn_program *p = a->plan->program;
+  const tn_task *t = p->info.tasks[a->plan->task];
+  const tn_slot *s = use < t->n_uses ? p->info.slots[t->uses[use].slot] : NULL;
   if (use < t->n_uses && t->uses[use].access == TN_WRITE) a->result = v->ptr, a->bytes = v->bytes;
+  if (s && s->kind == TN_SLOT_STATE) a->codes.size = (uint64_t)v->dims[3];
+  return !s || p->query == TN_NONE || s->value != p->query || fixed_codes_attach(&a->codes, v);
 }
 
 static tn_status args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
-  const tn_view at = located(view);
-  const tn_status st = a->plan->program->device->inner->args_set(a->inner, use, &at, err);
-  if (st == TN_OK) note_result(a, use, &at);
-  return st;
+  tn_view at = located(view);
+  if (!note_use(a, use, &at)) return fixed_fail(err, TN_E_NO_MEMORY, "no memory for codes");
+  return a->plan->program->device->inner->args_set(a->inner, use, &at, err);
 }
 
 static tn_status args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err) {
@@ -166,20 +173,21 @@ static tn_status args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_
   for (uint32_t i = 0; st == TN_OK && i < n; i++) {
     views[i] = located(uses[i]);
     ptrs[i] = &views[i];
-    note_result(a, i, &views[i]);
+    if (!note_use(a, i, &views[i])) st = fixed_fail(err, TN_E_NO_MEMORY, "no memory for codes");
   }
   if (st == TN_OK) st = plan->program->device->inner->args(plan->inner, ptrs, n, &a->inner, err);
   free(views);
   free(ptrs);
   if (st == TN_OK)
     *out = a;
-  else
-    free(a);
+  else if (a)
+    free(a->codes.room), free(a);
   return st;
 }
 
 static void args_free(tn_args *a) {
   a->plan->program->device->inner->args_free(a->inner);
+  free(a->codes.room);
   free(a);
 }
 
@@ -191,6 +199,7 @@ static void run_whole(tn_run *run, int64_t n, int64_t grain, tn_body body, void 
 tn_status fixed_compute(tn_args *a, tn_error *err) {
   tn_run run = {.h = TN_HDR(tn_run), .n_workers = 1, .parallel_for = run_whole};
   const fixed_device *d = a->plan->program->device;
+  fixed_codes_make(&a->codes);
   const tn_status st = d->inner->run(a->plan->inner, a->inner, &run, err);
   if (d->wrong == FIXED_one_row && a->plan->one_row)
     for (uint64_t i = 0; a->result && i < a->bytes / sizeof(float); i++) a->result[i] *= 1.01f;
