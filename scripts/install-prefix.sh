@@ -34,6 +34,7 @@ install_prefix() {
   mv "$2/dest$conf" "$prefix"
   pc=$(find "$prefix" -name tenon.pc)
   [ -n "$pc" ] || { echo "no tenon.pc"; return 1; }
+  grep -q '^prefix=${pcfiledir}' "$pc" || { echo "tenon.pc names a place: configure with -Dpkgconfig.relocatable=true"; return 1; }
   PKG_CONFIG_PATH=$(dirname "$pc")
   export PKG_CONFIG_PATH
   libdir=$(pkg-config --variable=libdir tenon)
