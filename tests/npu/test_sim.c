@@ -296,10 +296,10 @@ static void float_attention(void) {
   memset(mask, 0, 12); /* the first two queries see keys up to 9 and 10: none */
   const int64_t valid = AVALID;
   memcpy(b.map + 50000, &valid, sizeof valid);
-  npusim_attention_io io = {.q = {b.handle, 0, 0, AH * AD, AD},
-                            .k = {b.handle, 0, 8192, AD, AT * AD},
-                            .v = {b.handle, 0, 16384, AD, AT * AD},
-                            .y = {b.handle, 0, 32768, AH * AD, AD},
+  npusim_attention_io io = {.q = {b.handle, 0, 0, AH * AD, AD, 0},
+                            .k = {b.handle, 0, 8192, AD, AT * AD, 0},
+                            .v = {b.handle, 0, 16384, AD, AT * AD, 0},
+                            .y = {b.handle, 0, 32768, AH * AD, AD, 0},
                             .valid = b.handle,
                             .valid_at = 50000,
                             .mask = b.handle,
