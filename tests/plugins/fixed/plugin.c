@@ -34,7 +34,7 @@ static const tn_option opt_wrong = {.h = TN_HDR(tn_option),
                                     .key = "wrong",
                                     .help = "the mistake that it makes, or none",
                                     .dflt = "none",
-                                    .choices = FIXED_WRONGS(X) + 1,
+                                    .choices = &(FIXED_WRONGS(X))[1],
                                     .type = TN_OPT_STRING};
 #undef X
 #define X(name) #name,
