@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # fixed.sh TENON WORKER PLUGIN TABLE: every mistake of the table is found by its case, and without one all of those cases pass.
 set -u
+. "$(dirname "$0")/../faults/planted/verdict.sh"
 tenon=$1 worker=$2 plugin=$3 table=$4
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
@@ -12,22 +13,7 @@ while read -r wrong case_name what; do
   n=$((n + 1))
   all="$all --case $case_name"
   conform --option "wrong=$wrong" --case "$case_name" && passed=yes || passed=no
-  case $wrong in
-  ok_*)
-    [ $passed = yes ] && echo "passes $wrong" && continue
-    printf 'WRONGLY FOUND %-14s by %-30s (%s)\n' "$wrong" "$case_name" "$what"
-    tail -n 5 "$out"
-    bad=1
-    continue
-    ;;
-  esac
-  if grep -q '^FAIL  ' "$out"; then
-    printf 'found  %-14s by %-30s %s\n' "$wrong" "$case_name" "$(grep -A1 '^FAIL  ' "$out" | tail -n 1 | cut -c1-140)"
-  else
-    printf 'MISSED %-14s by %-30s (%s)\n' "$wrong" "$case_name" "$what"
-    tail -n 3 "$out"
-    bad=1
-  fi
+  judge "$wrong" "$case_name" "$what" "$passed" "^FAIL  " || bad=1
 done < "$table"
 set -f # the names have stars
 # shellcheck disable=SC2086

@@ -3,6 +3,7 @@
 # run.sh TENON WORKER DIR TABLE BASE MODEL: every wrong of the table that is planted in BASE is found by its case, and the copies
 # with nothing planted pass all of those cases.
 set -u
+. "$(dirname "$0")/verdict.sh"
 tenon=$1 worker=$2 dir=$3 table=$4 base=$5 model=$6
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
@@ -18,22 +19,7 @@ while read -r wrong of case_name what; do
   n=$((n + 1))
   all="$all --case $case_name"
   conform "planted-$(echo "$wrong" | tr _ -)" --case "$case_name" && passed=yes || passed=no
-  case $wrong in
-  ok_*)
-    [ $passed = yes ] && echo "passes $wrong" && continue
-    printf 'WRONGLY FOUND %-16s by %-32s (%s)\n' "$wrong" "$case_name" "$what"
-    tail -n 5 "$out"
-    bad=1
-    continue
-    ;;
-  esac
-  if grep -q "^FAIL  $case_name " "$out"; then
-    printf 'found  %-16s by %-32s %s\n' "$wrong" "$case_name" "$(grep -A1 "^FAIL  $case_name " "$out" | tail -n 1 | cut -c1-110)"
-  else
-    printf 'MISSED %-16s by %-32s (%s)\n' "$wrong" "$case_name" "$what"
-    tail -n 3 "$out"
-    bad=1
-  fi
+  judge "$wrong" "$case_name" "$what" "$passed" "^FAIL  $case_name " || bad=1
 done < "$table"
 # shellcheck disable=SC2086
 if ! conform "planted-none-$base" $all; then
