@@ -33,7 +33,7 @@ status=0
 meson test -C "$build" --print-errorlogs --timeout-multiplier 4 "${without[@]/#/--no-suite=}" || status=$?
 "$root/scripts/summary.sh" "$build" || status=1
 # What was left out, and how to have it.
-if [[ " ${without[*]} " == *" long "* ]]; then
+if [ $status = 0 ] && [[ " ${without[*]} " == *" long "* ]]; then
   mapfile -t more < <(meson test -C "$build" --list --no-rebuild --suite long 2>/dev/null | sed -n 's|.* / ||p')
   echo "scripts/test.sh --long adds ${#more[@]} tests that take longer:"
   printf '%s\n' "${more[@]}" | paste -sd ' ' | fold -sw 120
