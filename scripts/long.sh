@@ -5,7 +5,8 @@
 # A leg is a row of steps. Each step that is done is noted in WORK/state/LEG, and a call goes on after the last one, so that
 # it may be stopped at any time. When all steps are done, the leg writes its row of tests/long/README.md: date, commit,
 # machine, and the figures that its steps printed. What was noted holds for the code that it was noted of: after a change
-# of that code or of the leg's tests it begins again. --again: it begins again in any case.
+# of that code or of the leg's tests it begins again. --again: it begins again in any case. What conform-seeds has done is
+# kept in tests/long/conform-seeds.tsv, and goes on where it was on any machine.
 #
 #   --list           the legs, and how far each is
 #   WORK=FOLDER      builds, corpora and state (default: build-long in the repository)
@@ -195,32 +196,38 @@ leg_oom() {
   record oom "$(case $sums in *" 0 mistakes") echo equal ;; *) echo DIFFERENT ;; esac)" "$sums"
 }
 
+# Some hours of processor time. Its lines are kept in the repository, each with the commit that it holds for: SEED SUBJECT
+# PASSED FAILED COMMIT DATE. A change of code does not take them back; a seed that found something is asked again.
 leg_conform-seeds() {
-  local b=$work/build out=$work/conform-seeds.txt seeds=${SEEDS:-100} seed so name level
+  local b=$work/build lines=$root/tests/long/conform-seeds.tsv seeds=${SEEDS:-100} seed so name level
   plain
   "$root/tests/conform/vendor.sh" "$root" "$b/runtime/cli/tenon" "$work/vendor"
-  if ! noted conform-seeds engines; then
+  if [ ! -e "$work/engines-of-$(subject conform-seeds)" ]; then
     TENON_TEST_PYTHON=$python nice sh "$root/scripts/check-engines.sh" "$b" || [ $? = 77 ] || return 1
-    note conform-seeds engines
+    : >"$work/engines-of-$(subject conform-seeds)"
   fi
-  [ "$(count conform-seeds seed)" != 0 ] || : >"$out"
   for ((seed = 1; seed <= seeds; seed++)); do
     for so in "$b"/plugins/*/*.so "$work"/vendor/*.so "$b"/check-engines/*-backend/build/*.so; do
       [ -e "$so" ] || continue
       name=$(basename "$so" .so)
       case $name in skeleton) level="--level abi" ;; acme) level="--level matmul" ;; opencl*) continue ;; *) level= ;; esac
-      noted conform-seeds "seed $seed of $name" && continue
+      ! grep -qsP "^$seed\t$name\t\d+\t0\t" "$lines" || continue
       # shellcheck disable=SC2086
       nice -n 19 "$b/runtime/cli/tenon" conform --seed "$seed" --jobs "${JOBS:-2}" --patience "${PATIENCE:-8}" $level "$so" >"$work/step.txt" 2>&1 || :
       ! grep -q '^FAIL' "$work/step.txt" || { echo "$name, seed $seed"; cat "$work/step.txt"; } >>"$work/conform-seeds-found.txt"
-      tail -1 "$work/step.txt" >>"$out"
-      note conform-seeds "seed $seed of $name"
+      tail -1 "$work/step.txt" | awk -v seed="$seed" -v name="$name" -v commit="$(git -C "$root" rev-parse --short=9 HEAD)" -v date="$(date -u +%F)" '
+        / cases: / {for (i = 1; i < NF; i++) {if ($(i + 1) ~ /^passed/) p = $i; if ($(i + 1) ~ /^failed/) f = $i}
+                    printf "%d\t%s\t%d\t%d\t%s\t%s\n", seed, name, p, f, commit, date}' >>"$lines"
     done
   done
   local sums
-  sums=$(awk '/ cases: / {for (i = 1; i < NF; i++) {if ($(i + 1) ~ /^passed/) p += $i; if ($(i + 1) ~ /^failed/) f += $i}; n++} END {printf "%d runs of the kit, %d cases passed, %d failed", n, p, f}' "$out")
-  [ "$seeds" = 100 ] || { say "conform-seeds: $seeds seeds: $sums; no row is written"; return 0; }
-  record conform-seeds "$(case $sums in *" 0 failed") echo 'no finding' ;; *) echo FOUND ;; esac)" "$sums"
+  sums=$(awk -F'\t' -v most="$seeds" '
+    $1 <= most {n++; p += $3; f += $4; who[$2]; if ($4 == 0) good[$1 "\t" $2]; if (!first) first = $5; last = $5}
+    END {for (k in who) for (s = 1; s <= most; s++) if (!((s "\t" k) in good)) open++
+         printf "%d seeds of %d plugins, %d runs of the kit between commits %s and %s, %d cases passed, %d findings on the way, %d without a run that has none",
+                most, length(who), n, first, last, p, f, open}' "$lines")
+  [ "$seeds" = 100 ] || { say "conform-seeds: $sums; no row is written"; return 0; }
+  record conform-seeds "$(case $sums in *", 0 without a run that has none") echo 'no finding' ;; *) echo FOUND ;; esac)" "$sums"
 }
 
 # Needs what scripts/aarch64.sh installs.
