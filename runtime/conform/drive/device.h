@@ -204,6 +204,15 @@ typedef struct tni_cf_work {
   uint32_t task;
 } tni_cf_work;
 tn_status tni_cf_inst_submit(const tni_cf_work *w, uint32_t n, tn_run *run, struct tni_cf_ticket **tickets);
+/* What an item waits for, and what it tells when it is over (signal NULL: nothing). */
+typedef struct tni_cf_fences {
+  const tn_fence *const *waits; /* [n_waits] */
+  uint32_t n_waits;
+  const tn_fence *signal;
+} tni_cf_fences;
+/* The same with fences of each item; f NULL: none. */
+tn_status tni_cf_inst_submit_fenced(const tni_cf_work *w, const tni_cf_fences *f, uint32_t n, tn_run *run,
+                                    struct tni_cf_ticket **tickets);
 /* The engine's submit comes back after done. */
 bool tni_cf_blocking(const tni_cf_host *h, uint32_t engine);
 

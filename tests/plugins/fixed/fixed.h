@@ -10,18 +10,28 @@
 
 #include <tenon/plugin.h>
 
-enum { FIXED_DEPTH = 2 };
+enum { FIXED_DEPTH = 2, FIXED_ENGINES = 2 };
 
 /* The mistakes that option `wrong` chooses from; tests/conform/fixed.txt says what each is. */
 /* clang-format off */
 #define FIXED_WRONGS(X) \
   X(none) X(sub) X(gelu) X(swish) X(chain_sub) X(chain_gelu) X(chain_swish) X(scale) X(softcap) X(mask) X(window) \
   X(int8_scale) X(int8_softcap) X(int8_mask) X(int8_window) X(symbols) X(drops) X(refuses) X(decode) X(older) X(one_row) \
-  X(ok_apart) X(apart_softcap) X(ok_codes)
+  X(ok_apart) X(apart_softcap) X(ok_codes) X(fence_early) X(fence_late) X(fence_one) X(fence_half) X(fence_line) \
+  X(fence_cancelled) X(fence_lost) X(wait_none) X(wait_first) X(wait_half) X(wait_kept)
 /* clang-format on */
 #define X(name) FIXED_##name,
 enum { FIXED_WRONGS(X) FIXED_N_WRONGS };
 #undef X
+
+/* One engine: a queue and its thread. */
+struct fixed_device;
+typedef struct fixed_queue {
+  struct fixed_device *device;
+  pthread_t worker;
+  tn_args *first, *last, *now; /* now: that it works on */
+  uint32_t in_flight;
+} fixed_queue;
 
 typedef struct fixed_device {
   tn_device pub;
@@ -29,12 +39,11 @@ typedef struct fixed_device {
   const tn_host *host;
   uint32_t wrong;
   bool old; /* a host of ABI 1.0: no sets of lengths */
-  pthread_t worker;
   pthread_mutex_t lock; /* of what follows, and of the links of args */
   pthread_cond_t news;
-  tn_args *first, *last;
-  uint32_t in_flight;
-  bool stop;
+  fixed_queue queues[FIXED_ENGINES];
+  uint64_t items, lose_at; /* those that were begun; the one that is lost, or 0 */
+  bool stop, lost, given_up;
 } fixed_device;
 
 tn_status fixed_fail(tn_error *err, tn_status st, const char *fmt, ...) TN_PRINTF(3, 4);
@@ -68,6 +77,11 @@ tn_status fixed_compute(tn_args *a, tn_error *err);
 typedef struct fixed_item {
   tn_args *next;
   tn_ticket *ticket;
+  tn_fence *waits; /* [n_waits] room for room_waits, kept for the next time */
+  const tn_fence *const *theirs; /* of the mistake wait_kept */
+  tn_fence signal; /* word NULL: none */
+  uint32_t n_waits, room_waits;
+  bool cancelled;
 } fixed_item;
 fixed_item *fixed_item_of(tn_args *a); /* program.c: the place in the queue that arguments have */
 bool fixed_engine_start(fixed_device *d);

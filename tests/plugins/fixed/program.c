@@ -50,7 +50,14 @@ static void release(tn_program *p) {
   free(p);
 }
 
-static bool copy_info(tn_program *p, const tn_program_info *in) {
+/* Products run on engine 1, all else on engine 2. */
+static uint32_t engine_of(const tn_graph *g, const tn_task *t) {
+  for (uint32_t i = 0; i < t->n_nodes; i++)
+    if (g->nodes[t->nodes[i]]->op == TN_OP_MATMUL || g->nodes[t->nodes[i]]->op == TN_OP_FUSED_MATMUL) return 1;
+  return 2;
+}
+
+static bool copy_info(tn_program *p, const tn_graph *g, const tn_program_info *in) {
   p->info = *in;
   p->needs = calloc(in->n_needs + 1, sizeof *p->needs);
   p->slots = calloc(in->n_slots + 1, sizeof *p->slots);
@@ -66,12 +73,14 @@ static bool copy_info(tn_program *p, const tn_program_info *in) {
   }
   for (uint32_t i = 0; i < in->n_slots; i++) {
     p->slots[i] = *in->slots[i];
-    p->slots[i].engines = 1u << 1;
+    p->slots[i].engines = 0;
     p->slot_ptrs[i] = &p->slots[i];
   }
   for (uint32_t i = 0; i < in->n_tasks; i++) {
     p->tasks[i] = *in->tasks[i];
-    p->tasks[i].engine = 1;
+    p->tasks[i].engine = engine_of(g, in->tasks[i]);
+    for (uint32_t u = 0; u < in->tasks[i]->n_uses; u++)
+      p->slots[in->tasks[i]->uses[u].slot].engines |= 1u << p->tasks[i].engine;
     if (p->device->wrong == FIXED_symbols) p->tasks[i].symbols = 0;
     p->task_ptrs[i] = &p->tasks[i];
   }
@@ -100,7 +109,7 @@ tn_status fixed_lower(tn_device *pub, const tn_subgraph *s, tn_program **out, tn
   fixed_misread *misread = fixed_misread_make(d, s, &mine);
   tn_status st = misread ? d->inner->lower(d->inner, &mine, &p->inner, err) : TN_E_NO_MEMORY;
   fixed_misread_free(misread);
-  if (st == TN_OK && !copy_info(p, d->inner->info(p->inner))) st = fixed_fail(err, TN_E_NO_MEMORY, "no memory");
+  if (st == TN_OK && !copy_info(p, s->graph, d->inner->info(p->inner))) st = fixed_fail(err, TN_E_NO_MEMORY, "no memory");
   if (st == TN_OK)
     *out = p;
   else
@@ -188,6 +197,7 @@ static tn_status args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_
 static void args_free(tn_args *a) {
   a->plan->program->device->inner->args_free(a->inner);
   free(a->codes.room);
+  free(a->item.waits);
   free(a);
 }
 
