@@ -138,6 +138,7 @@ static tn_status enter_device(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask)
   h->p.host.pub.max_workers = TNI_CF_WORKERS;
   h->p.host.exact = ask && ask->exact;
   h->p.host.huge = ask && ask->huge;
+  h->p.host.closed = ask && ask->closed;
   if (ask) table_cut(&h->p, ask);
   atomic_store(&h->p.host.fail_at, ask ? ask->fail_at : 0);
   atomic_store(&h->p.host.fail_from, ask ? ask->fail_from : 0);

@@ -50,6 +50,7 @@ typedef struct tni_cf_ask {
   bool offline;  /* a device that cannot run will do */
   bool exact;   /* memory without a byte to spare: what fills whole pages lies between pages that may not be touched */
   bool huge;    /* large blocks of the host's memory are address space alone */
+  bool closed;  /* what the plugin gives back to the host may not be touched any more: a fault */
   bool old;     /* a host of ABI 1.0 */
   uint32_t table;   /* bytes of the host's table; 0: all */
   uint32_t without; /* offset of a function in it that is NULL; 0: none */

@@ -2,6 +2,7 @@
 #include "runtime/conform/heap/heap.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -88,6 +89,47 @@ long tni_cf_heap_followed(long *mappings) {
   return n;
 }
 
+/* --- blocks that are kept from use -------------------------------------------------------------------------------- */
+
+enum { MOST_KEPT = 1 << 14, MOST_BYTES = 1 << 28, POISON = 0xdb };
+static struct {
+  uint8_t *p;
+  size_t n;
+} kept[MOST_KEPT];
+static uint32_t n_kept;
+static size_t kept_bytes;
+static atomic_bool poisons;
+
+void tni_cf_heap_poison(bool on) { poisons = on; }
+
+bool tni_cf_heap_spoilt(void) {
+  bool spoilt = false;
+  lock_slots();
+  for (uint32_t i = 0; i < n_kept && !spoilt; i++)
+    for (size_t b = 0; b < kept[i].n && !spoilt; b++) spoilt = kept[i].p[b] != POISON;
+  atomic_flag_clear(&slots_lock);
+  return spoilt;
+}
+
+#if WATCHED
+/* A followed block that was freed: false where there is no room for more. */
+static bool keep_block(void *p) {
+  const size_t n = malloc_usable_size(p);
+  bool has = false;
+  if (!poisons) return false;
+  lock_slots();
+  if (n_kept < MOST_KEPT && kept_bytes + n <= MOST_BYTES) {
+    memset(p, POISON, n);
+    kept[n_kept].p = p;
+    kept[n_kept++].n = n;
+    kept_bytes += n;
+    has = true;
+  }
+  atomic_flag_clear(&slots_lock);
+  return has;
+}
+#endif
+
 #if WATCHED
 #define EXPORT __attribute__((visibility("default")))
 #define CALLER __builtin_return_address(0)
@@ -116,6 +158,14 @@ void *malloc(size_t n) { return counted_block(__libc_malloc(n), CALLER); }
 void *calloc(size_t n, size_t m) { return counted_block(__libc_calloc(n, m), CALLER); }
 void *realloc(void *p, size_t n) {
   const bool theirs = followed_from && block_drop(p);
+  if (theirs && poisons && n) {
+    void *moved = __libc_malloc(n);
+    const size_t had = malloc_usable_size(p);
+    if (!moved) return block_add(p, (void *)followed_from), NULL;
+    memcpy(moved, p, had < n ? had : n);
+    if (!keep_block(p)) __libc_free(p);
+    return counted_block(moved, (void *)followed_from);
+  }
   void *q = __libc_realloc(p, n);
   return counted_block(q, theirs ? (void *)followed_from : CALLER);
 }
@@ -127,7 +177,7 @@ int posix_memalign(void **out, size_t a, size_t n) {
   return p ? 0 : ENOMEM;
 }
 void free(void *p) {
-  if (followed_from) (void)block_drop(p);
+  if (followed_from && block_drop(p) && keep_block(p)) return;
   __libc_free(p);
 }
 

@@ -18,7 +18,8 @@ enum { FIXED_DEPTH = 2, FIXED_ENGINES = 2 };
   X(none) X(sub) X(gelu) X(swish) X(chain_sub) X(chain_gelu) X(chain_swish) X(scale) X(softcap) X(mask) X(window) \
   X(int8_scale) X(int8_softcap) X(int8_mask) X(int8_window) X(symbols) X(drops) X(refuses) X(decode) X(older) X(one_row) \
   X(ok_apart) X(apart_softcap) X(ok_codes) X(fence_early) X(fence_late) X(fence_one) X(fence_half) X(fence_line) \
-  X(fence_cancelled) X(fence_lost) X(wait_none) X(wait_first) X(wait_half) X(wait_kept)
+  X(fence_cancelled) X(fence_lost) X(wait_none) X(wait_first) X(wait_half) X(wait_kept) X(plan_kept) X(args_moved) \
+  X(program_kept)
 /* clang-format on */
 #define X(name) FIXED_##name,
 enum { FIXED_WRONGS(X) FIXED_N_WRONGS };
@@ -44,6 +45,7 @@ typedef struct fixed_device {
   fixed_queue queues[FIXED_ENGINES];
   uint64_t items, lose_at; /* those that were begun; the one that is lost, or 0 */
   bool stop, lost, given_up;
+  tn_program *latest; /* of the mistake program_kept */
 } fixed_device;
 
 tn_status fixed_fail(tn_error *err, tn_status st, const char *fmt, ...) TN_PRINTF(3, 4);
