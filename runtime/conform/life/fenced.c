@@ -280,6 +280,8 @@ static bool is_untouched(const tni_cf_sent *s, uint32_t i) {
 bool tni_cf_fenced_held(tni_cf *cf, const tni_cf_sent *s, uint32_t i, const char *by) {
   const int64_t until = tni_now_ns() + HOLD_MS * INT64_C(1000000);
   while (tni_now_ns() < until && !is_done(s->ticket[i])) nap_us(1000);
+  if (is_done(s->ticket[i]) && s->ticket[i]->st == TN_E_CANCELLED)
+    return tni_cf_fail(cf, "%s: an item is cancelled that nobody named (plugin.h, tn_device.cancel)", s->what), false;
   if (is_done(s->ticket[i]))
     return tni_cf_fail(cf, "%s: an item is done before %s: it begins after its fences (plugin.h, tn_item.waits)", s->what, by),
            false;

@@ -200,8 +200,10 @@ static void cancel_in(fixed_queue *q, const tn_ticket *ticket) {
 static void cancel(tn_device *pub, uint32_t engine, tn_ticket *ticket) {
   fixed_device *d = (fixed_device *)pub;
   pthread_mutex_lock(&d->lock);
-  for (uint32_t e = 1; e <= FIXED_ENGINES; e++)
-    if (e == engine) cancel_in(&d->queues[e - 1], ticket);
+  for (uint32_t e = 1; e <= FIXED_ENGINES; e++) {
+    const bool others = d->wrong == FIXED_cancel_all || (d->wrong == FIXED_cancel_other && ticket);
+    if (d->wrong == FIXED_cancel_first ? e == 1 : e == engine || others) cancel_in(&d->queues[e - 1], ticket);
+  }
   pthread_mutex_unlock(&d->lock);
 }
 
