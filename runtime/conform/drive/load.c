@@ -52,7 +52,7 @@ static bool exact_free(tni_cf_services *h, const void *p) {
   if (found && h->closed) {
     (void)mprotect(found->map, found->bytes, PROT_NONE);
     (void)madvise(found->map, found->bytes, MADV_DONTNEED); /* the addresses are kept, not the memory */
-    tni_cf_loan_gone(found->map, found->bytes);
+    tni_cf_loan_gone(found->map, found->bytes, "memory that the plugin has given back to the host");
   } else if (found) {
     (void)munmap(found->map, found->bytes);
   }

@@ -7,7 +7,9 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { ROWS = 96, WAIT_S = 10, HOLD_MS = 30, LINE = 64, FILL = 0xa7, GUARD = 0x5b };
+#include "runtime/conform/observe/observe.h"
+
+enum { ROWS = 96, WAIT_S = 10, HOLD_MS = 30, LINE = 64, PAGE = 4096, FILL = 0xa7, GUARD = 0x5b };
 
 static void nap_us(long us) { nanosleep(&(struct timespec){0, us * 1000}, NULL); }
 
@@ -17,12 +19,18 @@ static void nap_us(long us) { nanosleep(&(struct timespec){0, us * 1000}, NULL);
 static uint64_t *word_at(const tni_cf_fenced *b, uint32_t k) {
   return (uint64_t *)(void *)(b->page + (size_t)(2 * k + 1) * LINE);
 }
-static size_t page_bytes(void) { return ((size_t)2 * TNI_CF_WORDS + 2) * LINE; }
+static size_t page_bytes(void) { return (((size_t)2 * TNI_CF_WORDS + 2) * LINE + PAGE - 1) / PAGE * PAGE; }
 
 static bool make_words(tni_cf_fenced *b) {
-  b->page = aligned_alloc(LINE, page_bytes());
+  void *p = mmap(NULL, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  b->page = p == MAP_FAILED ? NULL : p;
   if (b->page) memset(b->page, GUARD, page_bytes());
   return b->page != NULL;
+}
+
+void tni_cf_fenced_shut(tni_cf_fenced *b) {
+  tni_cf_loan_gone(b->page, page_bytes(), "the word of a fence whose items are over, or whose device is closed (plugin.h, tn_fence)");
+  (void)mprotect(b->page, page_bytes(), PROT_NONE);
 }
 
 static uint32_t index_of(const tni_cf_fenced *b, const tn_fence *f) {
@@ -189,7 +197,7 @@ void tni_cf_fenced_close(tni_cf *cf, tni_cf_fenced *b) {
     for (uint32_t i = TNI_CF_LANE_ITEMS; k < TNI_CF_LANES && i-- > 0;)
       if (b->lane[k].rig[i].h) tni_cf_rig_finish(&b->lane[k].rig[i]);
   tni_cf_host_close(cf, &b->h);
-  free(b->page);
+  if (b->page) (void)munmap(b->page, page_bytes());
   b->page = NULL;
 }
 

@@ -44,6 +44,9 @@ uint64_t tni_cf_fenced_now(const tn_fence *f);
 /* No word but those that items signal was written, and nothing beside them. */
 bool tni_cf_fenced_words(tni_cf *cf, const tni_cf_fenced *b, const char *what);
 
+/* Words may not be touched any more: their time is over. */
+void tni_cf_fenced_shut(tni_cf_fenced *b);
+
 /* One submission of items [first, first + n) of a lane. */
 typedef struct tni_cf_sent {
   tni_cf_fenced *b;

@@ -78,9 +78,9 @@ static void on_signal(int sig, siginfo_t *info, void *context) {
                      : (const char *const[]){"the time is up; no call into the plugin is under way", NULL});
     _exit(1);
   }
-  if ((sig == SIGSEGV || sig == SIGBUS) && tni_cf_loan_is_gone(info->si_addr))
-    finding_put((const char *const[]){"'", call ? call : "a thread of the plugin",
-                                      "' touches memory that the plugin has given back to the host", NULL});
+  const char *gone = sig == SIGSEGV || sig == SIGBUS ? tni_cf_loan_gone_at(info->si_addr) : NULL;
+  if (gone)
+    finding_put((const char *const[]){"'", call ? call : "a thread of the plugin", "' touches ", gone, NULL});
   else if (lent)
     finding_put((const char *const[]){"'", call ? call : "a thread of the plugin", "' touches what was passed into '",
                                       lent,

@@ -61,19 +61,21 @@ const char *tni_cf_loan_at(const void *p) {
 static struct {
   const uint8_t *p;
   size_t bytes;
+  const char *what;
 } gone[MOST_GONE];
 static atomic_uint n_gone;
 
-void tni_cf_loan_gone(const void *p, size_t bytes) {
+void tni_cf_loan_gone(const void *p, size_t bytes, const char *what) {
   const unsigned i = atomic_fetch_add(&n_gone, 1);
   if (i >= MOST_GONE) return;
   gone[i].bytes = bytes;
+  gone[i].what = what;
   gone[i].p = p;
 }
 
-bool tni_cf_loan_is_gone(const void *p) {
+const char *tni_cf_loan_gone_at(const void *p) {
   const uint8_t *at = p;
   for (unsigned i = 0; i < MOST_GONE && i < atomic_load(&n_gone); i++)
-    if (gone[i].p && at >= gone[i].p && at < gone[i].p + gone[i].bytes) return true;
-  return false;
+    if (gone[i].p && at >= gone[i].p && at < gone[i].p + gone[i].bytes) return gone[i].what;
+  return NULL;
 }

@@ -33,6 +33,8 @@ static tn_status create(tn_device *d, const tn_buffer_req *req, tn_buffer **out,
 }
 
 static void destroy(tn_buffer *b) {
+  fixed_device *d = (fixed_device *)b->device;
+  if (fixed_hangs(d) && !(d->given_up && d->wrong == FIXED_abandon_destroys)) return;
   free(((fixed_buffer *)b)->bytes);
   free(b);
 }
@@ -59,8 +61,8 @@ static bool is_over(const fixed_device *d, const tn_fence *f) {
   return d->wrong == FIXED_wait_half ? (uint32_t)now >= (uint32_t)f->value : now >= f->value;
 }
 
-/* With the lock. */
-static bool ends_early(const fixed_device *d, const fixed_item *i) { return i->cancelled || d->lost || d->given_up; }
+/* With the lock. Where an item was given up, nothing but close ends it. */
+static bool ends_early(const fixed_device *d, const fixed_item *i) { return i->cancelled || d->lost || (d->hangs && d->stop); }
 
 /* Until its fences are over, or the item is to end. */
 static void await(fixed_device *d, const fixed_item *i) {
@@ -91,7 +93,7 @@ static void tell(const fixed_device *d, const tn_fence *f, tn_status st) {
 static tn_status finish(fixed_device *d, tn_args *a, tn_error *err) {
   const fixed_item *i = fixed_item_of(a);
   pthread_mutex_lock(&d->lock);
-  const bool lost = d->lost || d->given_up, cancelled = i->cancelled;
+  const bool lost = d->lost || (d->hangs && d->stop), cancelled = i->cancelled;
   pthread_mutex_unlock(&d->lock);
   if (lost) return fixed_fail(err, TN_E_DEVICE_LOST, "the device is gone");
   if (cancelled) return fixed_fail(err, TN_E_CANCELLED, "the item was told to end");
@@ -120,6 +122,7 @@ static void work_off(fixed_queue *q) {
   pthread_mutex_lock(&d->lock);
   q->in_flight--;
   q->now = NULL;
+  pthread_cond_broadcast(&d->news);
   pthread_mutex_unlock(&d->lock);
   d->host->done(ticket, st, &times, st == TN_OK ? NULL : &err);
   if (d->wrong == FIXED_fence_late) nap_us(1000), tell(d, &signal, st);
@@ -191,6 +194,58 @@ static tn_status submit(tn_device *pub, uint32_t engine, const tn_item *const *i
   return full ? fixed_fail(err, TN_E_LIMIT, "the engine has no room") : TN_OK;
 }
 
+static fixed_queue *queue_of(fixed_device *d, const tn_args *a) {
+  for (uint32_t e = 0; e < FIXED_ENGINES; e++) {
+    if (d->queues[e].now == a) return &d->queues[e];
+    for (const tn_args *at = d->queues[e].first; at; at = fixed_item_of((tn_args *)(uintptr_t)at)->next)
+      if (at == a) return &d->queues[e];
+  }
+  return NULL;
+}
+
+static void take_out(fixed_queue *q, const tn_args *a) {
+  tn_args *before = NULL;
+  for (tn_args *at = q->first; at != a; at = fixed_item_of(at)->next) before = at;
+  if (before)
+    fixed_item_of(before)->next = fixed_item_of((tn_args *)(uintptr_t)a)->next;
+  else
+    q->first = fixed_item_of((tn_args *)(uintptr_t)a)->next;
+  if (q->last == a) q->last = before;
+  q->in_flight--;
+}
+
+bool fixed_hangs(fixed_device *d) {
+  pthread_mutex_lock(&d->lock);
+  const bool hangs = d->hangs;
+  pthread_mutex_unlock(&d->lock);
+  return hangs;
+}
+
+bool fixed_let_go(fixed_device *d, tn_args *a) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += 1;
+  pthread_mutex_lock(&d->lock);
+  fixed_queue *q = queue_of(d, a);
+  if (q && q->now != a && !d->hangs) take_out(q, a), q = NULL;
+  const bool waits = d->given_up && d->wrong == FIXED_abandon_waits;
+  for (int rc = 0; q && q->now == a && (!d->hangs || waits) && (!rc || waits);)
+    rc = waits ? pthread_cond_wait(&d->news, &d->lock) : pthread_cond_timedwait(&d->news, &d->lock, &until);
+  d->hangs = d->hangs || (q && q->now == a);
+  const bool frees = d->wrong == (d->given_up ? FIXED_abandon_frees : FIXED_left_frees);
+  const bool free = !d->hangs || frees;
+  pthread_mutex_unlock(&d->lock);
+  return free;
+}
+
+static void abandon(tn_device *pub) {
+  fixed_device *d = (fixed_device *)pub;
+  pthread_mutex_lock(&d->lock);
+  d->given_up = true;
+  for (uint32_t e = 0; e < FIXED_ENGINES; e++) d->hangs = d->hangs || d->queues[e].in_flight;
+  pthread_mutex_unlock(&d->lock);
+}
+
 static void cancel_in(fixed_queue *q, const tn_ticket *ticket) {
   if (q->now && (!ticket || fixed_item_of(q->now)->ticket == ticket)) fixed_item_of(q->now)->cancelled = true;
   for (tn_args *a = q->first; a; a = fixed_item_of(a)->next)
@@ -230,6 +285,7 @@ void fixed_engine_stop(fixed_device *d) {
   pthread_cond_broadcast(&d->news);
   pthread_mutex_unlock(&d->lock);
   for (uint32_t e = 0; e < FIXED_ENGINES; e++) pthread_join(d->queues[e].worker, NULL);
+  if (d->hangs) return; /* who waits in done is not the device's */
   pthread_cond_destroy(&d->news);
   pthread_mutex_destroy(&d->lock);
 }
@@ -241,4 +297,5 @@ void fixed_engine_fill(tn_device *d) {
   d->map = map;
   d->unmap = unmap;
   d->cancel = cancel;
+  d->abandon = abandon;
 }

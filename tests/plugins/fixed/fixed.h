@@ -19,7 +19,8 @@ enum { FIXED_DEPTH = 2, FIXED_ENGINES = 2 };
   X(int8_scale) X(int8_softcap) X(int8_mask) X(int8_window) X(symbols) X(drops) X(refuses) X(decode) X(older) X(one_row) \
   X(ok_apart) X(apart_softcap) X(ok_codes) X(fence_early) X(fence_late) X(fence_one) X(fence_half) X(fence_line) \
   X(fence_cancelled) X(fence_lost) X(wait_none) X(wait_first) X(wait_half) X(wait_kept) X(plan_kept) X(args_moved) \
-  X(program_kept) X(cancel_all) X(cancel_first) X(cancel_other)
+  X(program_kept) X(cancel_all) X(cancel_first) X(cancel_other) X(abandon_waits) \
+  X(abandon_frees) X(abandon_destroys) X(left_frees)
 /* clang-format on */
 #define X(name) FIXED_##name,
 enum { FIXED_WRONGS(X) FIXED_N_WRONGS };
@@ -45,6 +46,7 @@ typedef struct fixed_device {
   fixed_queue queues[FIXED_ENGINES];
   uint64_t items, lose_at; /* those that were begun; the one that is lost, or 0 */
   bool stop, lost, given_up;
+  bool hangs; /* an item was given up that is not over: nothing that it may touch is freed any more */
   tn_program *latest; /* of the mistake program_kept */
 } fixed_device;
 
@@ -85,6 +87,9 @@ typedef struct fixed_item {
   uint32_t n_waits, room_waits;
   bool cancelled;
 } fixed_item;
+bool fixed_hangs(fixed_device *d);
+/* The arguments may be freed: their item is over, or out of its queue. */
+bool fixed_let_go(fixed_device *d, tn_args *a);
 fixed_item *fixed_item_of(tn_args *a); /* program.c: the place in the queue that arguments have */
 bool fixed_engine_start(fixed_device *d);
 void fixed_engine_stop(fixed_device *d);

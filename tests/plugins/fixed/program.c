@@ -45,6 +45,7 @@ struct tn_args {
 fixed_item *fixed_item_of(tn_args *a) { return &a->item; }
 
 static void release(tn_program *p) {
+  if (fixed_hangs(p->device)) return;
   if (p->device->latest == p) p->device->latest = NULL;
   if (p->inner && !p->borrowed) p->device->inner->release(p->inner);
   free(p->needs);
@@ -168,6 +169,7 @@ static tn_status bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **
 }
 
 static void unbind(tn_plan *plan) {
+  if (fixed_hangs(plan->program->device)) return;
   if (plan->program->latest == plan) plan->program->latest = NULL;
   if (!plan->borrowed) plan->program->device->inner->unbind(plan->inner);
   free(plan);
@@ -214,6 +216,7 @@ static tn_status args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_
 }
 
 static void args_free(tn_args *a) {
+  if (!fixed_let_go(a->plan->program->device, a)) return;
   if (a->plan->first == a) a->plan->first = NULL;
   a->plan->program->device->inner->args_free(a->inner);
   free(a->codes.room);
