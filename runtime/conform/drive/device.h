@@ -70,6 +70,7 @@ typedef struct tni_cf_host {
   const tn_caps *caps;
   tni_devlock lock;
   pthread_mutex_t looking;       /* held by whoever maps what instances share: weights, private memory */
+  pthread_mutex_t mapping;       /* held in map and unmap: calls for buffers come one at a time (plugin.h, rule 6) */
   int64_t run_allocs;            /* blocks that the host was asked for in runs; atomic */
   struct tni_cf_ticket *tickets; /* drive_ticket.h */
   uint32_t next_ticket, nap_us;  /* atomic; how long the host's `done` takes */

@@ -97,7 +97,6 @@ static struct {
   size_t n;
 } kept[MOST_KEPT];
 static uint32_t n_kept;
-static size_t kept_bytes;
 static atomic_bool poisons;
 
 void tni_cf_heap_poison(bool on) { poisons = on; }
@@ -112,6 +111,8 @@ bool tni_cf_heap_spoilt(void) {
 }
 
 #if WATCHED
+static size_t kept_bytes;
+
 /* A followed block that was freed: false where there is no room for more. */
 static bool keep_block(void *p) {
   const size_t n = malloc_usable_size(p);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Items that never end: one whose fence nobody tells is such an item, and no fault of the plugin's. The host gives it up,
- * with tn_device.abandon or without: what is freed then comes back, and what the item may still touch stays.
+ * Items that never end: one whose fence nobody tells is such an item, and no fault of the plugin's. The host gives it
+ * up, with tn_device.abandon or without: what is freed then comes back, and what the item may still touch stays.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +17,11 @@
 
 enum { LIMIT_MS = 45000, BACK_S = 10, LATE_MS = 60 };
 
-/* How it is given up. OPENED: by abandon; the fences are told once all but the device is freed. CLOSED: the same, and the
- * fences are never told. LEFT: without abandon. */
+/* How it is given up. OPENED: by abandon; the fences are told once all but the device is freed. CLOSED: the same, and
+ * the fences are never told. LEFT: without abandon. */
 enum { OPENED, CLOSED, LEFT, WAYS };
-static const char *const way_names[WAYS] = {"abandon, and the item's fence is told later", "abandon, and the item's fence is never told",
+static const char *const way_names[WAYS] = {"abandon, and the item's fence is told later",
+                                            "abandon, and the item's fence is never told",
                                             "an item is given up without abandon"};
 
 typedef struct ending {
@@ -108,8 +109,9 @@ static uint32_t answers(const ending *e) {
 
 static bool nothing_is_spoilt(tni_cf *cf, const ending *e) {
   return !tni_cf_heap_spoilt() ||
-         (tni_cf_fail(cf, "%s: memory was written to that was freed before: what an item may still touch stays where it is "
-                          "(plugin.h, tn_device)",
+         (tni_cf_fail(cf,
+                      "%s: memory was written to that was freed before: what an item may still touch stays where it is "
+                      "(plugin.h, tn_device)",
                       way_names[e->way]),
           false);
 }
@@ -141,8 +143,7 @@ static void one_life(tni_cf *cf, ending *e) {
   const uint32_t before = answers(e);
   if (ok) tni_cf_fenced_shut(&e->b);
   if (ok) nap_ms(LATE_MS);
-  if (ok && answers(e) != before)
-    ok = (tni_cf_fail(cf, "%s: done was called after close", way_names[e->way]), false);
+  if (ok && answers(e) != before) ok = (tni_cf_fail(cf, "%s: done was called after close", way_names[e->way]), false);
   if (ok) (void)nothing_is_spoilt(cf, e);
 }
 
@@ -156,11 +157,12 @@ static void run_part(tni_cf *cf, void *arg) {
   if (!tni_cf_fenced_open(cf, &e->b, &(tni_cf_ask){.closed = true})) return;
   bool blocks = false;
   for (uint32_t k = 0; k < e->b.n_lanes; k++) blocks = blocks || tni_cf_blocking(&e->b.h, e->b.lane[k].engine);
-  const char *why = !e->b.waits                                  ? "its items wait for no fence: none can be made to hang"
-                    : !e->b.n_lanes || blocks || !e->b.h.device->create ? "no task of an engine that does not block may run by itself, "
-                                                                   "with memory of the device's"
-                    : e->way != LEFT && !e->b.h.device->abandon  ? "it has no tn_device.abandon"
-                                                                 : NULL;
+  const char *why = !e->b.waits ? "its items wait for no fence: none can be made to hang"
+                    : !e->b.n_lanes || blocks || !e->b.h.device->create
+                        ? "no task of an engine that does not block may run by itself, "
+                          "with memory of the device's"
+                    : e->way != LEFT && !e->b.h.device->abandon ? "it has no tn_device.abandon"
+                                                                : NULL;
   if (why) {
     tni_cf_note(cf, "%s", why);
     tni_cf_skip(cf, "%s", why);

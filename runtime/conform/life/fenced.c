@@ -29,7 +29,8 @@ static bool make_words(tni_cf_fenced *b) {
 }
 
 void tni_cf_fenced_shut(tni_cf_fenced *b) {
-  tni_cf_loan_gone(b->page, page_bytes(), "the word of a fence whose items are over, or whose device is closed (plugin.h, tn_fence)");
+  tni_cf_loan_gone(b->page, page_bytes(),
+                   "the word of a fence whose items are over, or whose device is closed (plugin.h, tn_fence)");
   (void)mprotect(b->page, page_bytes(), PROT_NONE);
 }
 
@@ -58,8 +59,8 @@ bool tni_cf_fenced_words(tni_cf *cf, const tni_cf_fenced *b, const char *what) {
     const size_t line = i / LINE, k = line / 2;
     if (line % 2 && k < b->n_words && i % LINE < sizeof(uint64_t)) continue;
     if (b->page[i] != GUARD)
-      return tni_cf_fail(cf, "%s: memory beside the word of a fence was written: a word is 8 bytes (plugin.h, tn_fence)",
-                         what),
+      return tni_cf_fail(
+                 cf, "%s: memory beside the word of a fence was written: a word is 8 bytes (plugin.h, tn_fence)", what),
              false;
   }
   for (uint32_t k = 0; k < b->n_words; k++) {
@@ -67,8 +68,9 @@ bool tni_cf_fenced_words(tni_cf *cf, const tni_cf_fenced *b, const char *what) {
     if (!b->told[k] && now != b->stored[k])
       return tni_cf_fail(cf, "%s: a word that items only wait for was written (plugin.h, tn_item.waits)", what), false;
     if (b->told[k] && now > b->largest[k])
-      return tni_cf_fail(cf, "%s: the word of a fence holds %#llx, and the largest value of its items is %#llx: an item "
-                             "stores its fence's value (plugin.h, tn_fence)",
+      return tni_cf_fail(cf,
+                         "%s: the word of a fence holds %#llx, and the largest value of its items is %#llx: an item "
+                         "stores its fence's value (plugin.h, tn_fence)",
                          what, (unsigned long long)now, (unsigned long long)b->largest[k]),
              false;
   }
@@ -157,7 +159,8 @@ static bool try_lane(tni_cf *cf, tni_cf_fenced *b, const tni_cf_claimed *c) {
   for (uint32_t t = 0; t < f->n_tasks; t++) {
     l->engine = f->tasks[t]->engine;
     l->task = t;
-    if (!l->engine || l->engine > b->h.caps->n_engines || has_lane(b, l->engine) || !stands_alone(l, &l->rig[0], t)) continue;
+    if (!l->engine || l->engine > b->h.caps->n_engines || has_lane(b, l->engine) || !stands_alone(l, &l->rig[0], t))
+      continue;
     b->n_lanes++;
     return lane_fill(cf, l, &l->rig[0]);
   }
@@ -185,7 +188,8 @@ bool tni_cf_fenced_open(tni_cf *cf, tni_cf_fenced *b, const tni_cf_ask *ask) {
   b->waits = TN_HAS(caps, tn_caps, wait_fences) && caps->wait_fences & word;
   b->signals = TN_HAS(caps, tn_caps, signal_fences) && caps->signal_fences & word;
   if (!make_words(b)) return tni_cf_fail(cf, "no memory for fences"), tni_cf_fenced_close(cf, b), false;
-  if (!caps->n_engines) return tni_cf_skip(cf, "it has no engines: its tasks run on the CPU"), tni_cf_fenced_close(cf, b), false;
+  if (!caps->n_engines)
+    return tni_cf_skip(cf, "it has no engines: its tasks run on the CPU"), tni_cf_fenced_close(cf, b), false;
   if (find_lanes(cf, b)) return true;
   tni_cf_fenced_close(cf, b);
   return false;
@@ -248,8 +252,9 @@ bool tni_cf_fenced_send(tni_cf *cf, tni_cf_sent *s) {
   for (int ms = 0; ms < 1000 * WAIT_S && !atomic_load(&s->over) && !(s->blocks && has_begun(s)); ms++) nap_us(1000);
   if (s->blocks) return true;
   if (!atomic_load(&s->over))
-    return tni_cf_fail(cf, "%s: submit has not come back in %d s: an item waits in its queue, and the engine is not "
-                           "flagged BLOCKING (plugin.h, tn_engine)",
+    return tni_cf_fail(cf,
+                       "%s: submit has not come back in %d s: an item waits in its queue, and the engine is not "
+                       "flagged BLOCKING (plugin.h, tn_engine)",
                        s->what, WAIT_S),
            false;
   return tni_cf_fenced_join(cf, s);
@@ -291,16 +296,19 @@ bool tni_cf_fenced_held(tni_cf *cf, const tni_cf_sent *s, uint32_t i, const char
   if (is_done(s->ticket[i]) && s->ticket[i]->st == TN_E_CANCELLED)
     return tni_cf_fail(cf, "%s: an item is cancelled that nobody named (plugin.h, tn_device.cancel)", s->what), false;
   if (is_done(s->ticket[i]))
-    return tni_cf_fail(cf, "%s: an item is done before %s: it begins after its fences (plugin.h, tn_item.waits)", s->what, by),
+    return tni_cf_fail(cf, "%s: an item is done before %s: it begins after its fences (plugin.h, tn_item.waits)",
+                       s->what, by),
            false;
   if (!is_untouched(s, i))
-    return tni_cf_fail(cf, "%s: an item has written its results before %s: it begins after its fences (plugin.h, "
-                           "tn_item.waits)",
+    return tni_cf_fail(cf,
+                       "%s: an item has written its results before %s: it begins after its fences (plugin.h, "
+                       "tn_item.waits)",
                        s->what, by),
            false;
   if (s->signals[i] && tni_cf_fenced_now(&s->signal[i]) >= s->signal[i].value)
-    return tni_cf_fail(cf, "%s: an item has told its fence before %s: a fence is told when the item is over (plugin.h, "
-                           "tn_fence)",
+    return tni_cf_fail(cf,
+                       "%s: an item has told its fence before %s: a fence is told when the item is over (plugin.h, "
+                       "tn_fence)",
                        s->what, by),
            false;
   return true;
@@ -316,7 +324,8 @@ static bool is_right(tni_cf *cf, const tni_cf_sent *s, uint32_t i, const char *w
     const bool same = !memcmp(now, s->lane->want[at][o], s->lane->rig[at].i.slot[s->lane->out[o]].bytes);
     if (!output_back(cf, s->lane, at, o, mapped)) return false;
     if (!same)
-      return tni_cf_fail(cf, "%s: %s, the item's results were not there, or are wrong (plugin.h, tn_fence)", s->what, when),
+      return tni_cf_fail(cf, "%s: %s, the item's results were not there, or are wrong (plugin.h, tn_fence)", s->what,
+                         when),
              false;
   }
   return true;
@@ -329,12 +338,15 @@ static bool is_gone(const tni_cf_sent *s) { return atomic_load(&s->over) && s->s
 static bool is_told(tni_cf *cf, const tni_cf_sent *s, uint32_t i, const char *of) {
   const tn_fence *f = &s->signal[i];
   const int64_t until = tni_now_ns() + WAIT_S * INT64_C(1000000000);
-  while (tni_cf_fenced_now(f) < f->value && !is_done(s->ticket[i]) && !is_gone(s) && tni_now_ns() < until) sched_yield();
+  while (tni_cf_fenced_now(f) < f->value && !is_done(s->ticket[i]) && !is_gone(s) && tni_now_ns() < until)
+    sched_yield();
   if (tni_cf_fenced_now(f) >= f->value || is_gone(s)) return true;
   if (is_done(s->ticket[i]))
-    tni_cf_fail(cf, "%s: %s is done, and its fence has %#llx, not %#llx: it is told before done, also where the item failed "
-                    "or was cancelled (plugin.h, tn_fence)",
-                s->what, of, (unsigned long long)tni_cf_fenced_now(f), (unsigned long long)f->value);
+    tni_cf_fail(
+        cf,
+        "%s: %s is done, and its fence has %#llx, not %#llx: it is told before done, also where the item failed "
+        "or was cancelled (plugin.h, tn_fence)",
+        s->what, of, (unsigned long long)tni_cf_fenced_now(f), (unsigned long long)f->value);
   else
     tni_cf_fail(cf, "%s: %s is not over in %d s: neither its fence was told nor done was called", s->what, of, WAIT_S);
   return false;
@@ -346,18 +358,23 @@ static bool is_answered_once(tni_cf *cf, const tni_cf_sent *s, uint32_t i, const
   const uint32_t n = tni_cf_ticket_wait(k, WAIT_S);
   if (n != 1) return tni_cf_fail(cf, "%s: %s: done was called %u times in %d s", s->what, of, n, WAIT_S), false;
   if (k->untold)
-    return tni_cf_fail(cf, "%s: when done came of %s, its fence was not told yet: the value is stored before done (plugin.h, "
-                           "tn_fence)",
-                       s->what, of),
+    return tni_cf_fail(
+               cf,
+               "%s: when done came of %s, its fence was not told yet: the value is stored before done (plugin.h, "
+               "tn_fence)",
+               s->what, of),
            false;
   return true;
 }
 
 bool tni_cf_fenced_right(tni_cf *cf, tni_cf_sent *s, uint32_t i) {
-  if (s->signals[i] && (!is_told(cf, s, i, "an item") || !is_right(cf, s, i, "when its fence had the value"))) return false;
+  if (s->signals[i] && (!is_told(cf, s, i, "an item") || !is_right(cf, s, i, "when its fence had the value")))
+    return false;
   if (!is_answered_once(cf, s, i, "an item")) return false;
   if (s->ticket[i]->st != TN_OK)
-    return tni_cf_fail(cf, "%s: an item says %s: %s", s->what, tni_status_name(s->ticket[i]->st), s->ticket[i]->message), false;
+    return tni_cf_fail(cf, "%s: an item says %s: %s", s->what, tni_status_name(s->ticket[i]->st),
+                       s->ticket[i]->message),
+           false;
   return is_right(cf, s, i, "when done came");
 }
 

@@ -3,8 +3,8 @@
  * Items with fences: on one or two engines of a device, as many as it takes at once, held by words that the kit stores
  * into and telling words that it looks at. Private to the room.
  *
- * A function that returns a bool has said what was wrong where it returns false. Once a case has failed, nothing is given
- * back: an item may still be waiting.
+ * A function that returns a bool has said what was wrong where it returns false. Once a case has failed, nothing is
+ * given back: an item may still be waiting.
  */
 #ifndef TENON_CONFORM_LIFE_FENCED_H
 #define TENON_CONFORM_LIFE_FENCED_H

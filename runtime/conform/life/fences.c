@@ -10,7 +10,8 @@
 #include "runtime/conform/life/fenced.h"
 
 /* Values with and without bits above 32, each larger than the one before. */
-static const uint64_t values[] = {1, 2, 1000, (UINT64_C(1) << 32) - 1, (UINT64_C(1) << 32) + 1, (UINT64_C(1) << 40) + 5};
+static const uint64_t values[] = {
+    1, 2, 1000, (UINT64_C(1) << 32) - 1, (UINT64_C(1) << 32) + 1, (UINT64_C(1) << 40) + 5};
 enum { N_VALUES = sizeof values / sizeof *values, ROUNDS = 4 };
 
 static tni_cf_sent sent_of(tni_cf_fenced *b, tni_cf_lane *l, uint32_t first, uint32_t n, const char *what) {
@@ -86,7 +87,8 @@ static bool in_order(tni_cf *cf, tni_cf_fenced *b, tni_cf_lane *l) {
   add_wait(&s, 0, tni_cf_fenced_word(b, 0, 9, false));
   for (uint32_t i = 0; i < l->n; i++) add_own_signal(&s, i, 3 + i);
   bool ok = tni_cf_fenced_send(cf, &s);
-  for (uint32_t i = 0; ok && i < l->n; i++) ok = tni_cf_fenced_held(cf, &s, i, "the first has its word: an engine is in order");
+  for (uint32_t i = 0; ok && i < l->n; i++)
+    ok = tni_cf_fenced_held(cf, &s, i, "the first has its word: an engine is in order");
   tni_cf_fenced_store(b, &s.wait[0][0], 9);
   for (uint32_t i = 0; ok && i < l->n; i++) ok = tni_cf_fenced_right(cf, &s, i);
   return ok && finish(cf, &s);
@@ -101,8 +103,8 @@ static bool across(tni_cf *cf, tni_cf_fenced *b, uint32_t waiter) {
   add_own_signal(&w, 0, 1);
   add_signal(&s, 0, f);
   return tni_cf_fenced_send(cf, &w) && tni_cf_fenced_held(cf, &w, 0, "the other engine's item is there") &&
-         tni_cf_fenced_send(cf, &s) && tni_cf_fenced_right(cf, &s, 0) && tni_cf_fenced_right(cf, &w, 0) && finish(cf, &w) &&
-         finish(cf, &s);
+         tni_cf_fenced_send(cf, &s) && tni_cf_fenced_right(cf, &s, 0) && tni_cf_fenced_right(cf, &w, 0) &&
+         finish(cf, &w) && finish(cf, &s);
 }
 
 /* --- ends --------------------------------------------------------------------------------------------------------- */
@@ -178,12 +180,16 @@ static void ask_fences(tni_cf *cf, const void *arg) {
     lanes = b->n_lanes;
     items = b->h.next_ticket;
     able = b->signals && tni_cf_can_lose(b->h.p.plugin);
-    if (!b->waits && !b->signals) tni_cf_skip(cf, "its caps name no fence that is a word in memory");
-    else if (!lanes) tni_cf_skip(cf, "no task of an engine may run by itself, and gives an output");
-    else ask_all(cf, b);
+    if (!b->waits && !b->signals)
+      tni_cf_skip(cf, "its caps name no fence that is a word in memory");
+    else if (!lanes)
+      tni_cf_skip(cf, "no task of an engine may run by itself, and gives an output");
+    else
+      ask_all(cf, b);
     if (lanes && cf->verdict == TNI_CF_PASS)
       tni_cf_note(cf, "%u of %u engines; waits: %s, signals: %s, cancel: %s, lost: %s", lanes, b->h.caps->n_engines,
-                  b->waits ? "yes" : "no", b->signals ? "yes" : "no", b->h.device->cancel ? "yes" : "no", able ? "yes" : "no");
+                  b->waits ? "yes" : "no", b->signals ? "yes" : "no", b->h.device->cancel ? "yes" : "no",
+                  able ? "yes" : "no");
     tni_cf_fenced_close(cf, b);
   }
   free(b);

@@ -71,7 +71,8 @@ static bool alone(plans *p, wanted *w) {
   tni_cf_rig rig;
   bool ok = bind(p, &rig, w, "a plan alone");
   for (uint32_t k = 0; ok && k < INPUTS; k++) {
-    ok = (give_inputs(p, &rig, w, k) && tni_cf_rig_run(&rig, 0x5b, TNI_CF_INLINE)) || failed(p, "a plan alone", rig.why);
+    ok =
+        (give_inputs(p, &rig, w, k) && tni_cf_rig_run(&rig, 0x5b, TNI_CF_INLINE)) || failed(p, "a plan alone", rig.why);
     for (uint32_t o = 0; ok && o < rig.b.n_out; o++)
       ok = (w->out[k][o] = tni_arena_memdup(p->arena, rig.out[o].data, rig.out[o].bytes + 1, 64)) != NULL;
   }
@@ -171,7 +172,8 @@ static bool move_args(const plans *p, tni_cf_rig *of, tni_cf_rig *to) {
   return true;
 }
 
-/* args_set of some args, over the memory of a third: neither the args of the same plan nor its memory move with them. */
+/* args_set of some args, over the memory of a third: neither the args of the same plan nor its memory move with them.
+ */
 static bool moved_args(plans *p, int64_t rows) {
   wanted w = {.rows = rows, .stream = 40};
   tni_cf_rig a = {0}, b = {0}, c = {0};
@@ -247,8 +249,7 @@ static bool ask_graph(plans *p, const tni_cf_claimed *c) {
                           tni_cf_rig_lower(&p->program)) ||
                          failed(p, "a program", p->program.why));
   const bool caches = ok && has_caches(&p->program);
-  ok = ok && !caches && two_plans(p, FEW, FEW) && two_plans(p, FEW, MORE) && two_args(p, FEW) &&
-       moved_args(p, FEW);
+  ok = ok && !caches && two_plans(p, FEW, FEW) && two_plans(p, FEW, MORE) && two_args(p, FEW) && moved_args(p, FEW);
   tni_cf_rig_finish(&p->program);
   ok = ok && two_programs(p, c, FEW);
   if (ok && tni_cf_heap_spoilt()) ok = failed(p, "plans, args and programs", "memory that was freed was written to");
