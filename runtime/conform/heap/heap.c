@@ -105,13 +105,27 @@ bool tni_cf_heap_spoilt(void) {
   bool spoilt = false;
   lock_slots();
   for (uint32_t i = 0; i < n_kept && !spoilt; i++)
-    for (size_t b = 0; b < kept[i].n && !spoilt; b++) spoilt = kept[i].p[b] != POISON;
+    spoilt = kept[i].n && (kept[i].p[0] != POISON || memcmp(kept[i].p, kept[i].p + 1, kept[i].n - 1) != 0);
   atomic_flag_clear(&slots_lock);
   return spoilt;
 }
 
-#if WATCHED
+#if !WATCHED
+void tni_cf_heap_drop(void) {}
+#else
+void __libc_free(void *p);
 static size_t kept_bytes;
+
+void tni_cf_heap_drop(void) {
+  for (bool more = true; more;) {
+    uint8_t *p = NULL;
+    lock_slots();
+    if (n_kept) p = kept[--n_kept].p, kept_bytes -= kept[n_kept].n;
+    more = n_kept > 0;
+    atomic_flag_clear(&slots_lock);
+    __libc_free(p);
+  }
+}
 
 /* A followed block that was freed: false where there is no room for more. */
 static bool keep_block(void *p) {
@@ -129,9 +143,9 @@ static bool keep_block(void *p) {
   atomic_flag_clear(&slots_lock);
   return has;
 }
-#endif
 
-#if WATCHED
+/* --- malloc and its like ------------------------------------------------------------------------------------------ */
+
 #define EXPORT __attribute__((visibility("default")))
 #define CALLER __builtin_return_address(0)
 
@@ -139,7 +153,6 @@ void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t m);
 void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t a, size_t n);
-void __libc_free(void *p);
 
 EXPORT void *malloc(size_t n);
 EXPORT void *calloc(size_t n, size_t m);

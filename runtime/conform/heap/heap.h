@@ -21,6 +21,8 @@ long tni_cf_heap_followed(long *mappings);
 void tni_cf_heap_poison(bool on);
 /* Whether one of them was written to since. */
 bool tni_cf_heap_spoilt(void);
+/* They are given back: there is room for others. */
+void tni_cf_heap_drop(void);
 /* Whether this build counts. */
 bool tni_cf_heap_counts(void);
 

@@ -253,6 +253,7 @@ static bool ask_graph(plans *p, const tni_cf_claimed *c) {
   tni_cf_rig_finish(&p->program);
   ok = ok && two_programs(p, c, FEW);
   if (ok && tni_cf_heap_spoilt()) ok = failed(p, "plans, args and programs", "memory that was freed was written to");
+  tni_cf_heap_drop();
   tni_arena_destroy(p->arena);
   return ok;
 }
