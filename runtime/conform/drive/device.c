@@ -138,6 +138,7 @@ static tn_status enter_device(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask)
   h->p.host.pub.max_workers = TNI_CF_WORKERS;
   h->p.host.exact = ask && ask->exact;
   h->p.host.huge = ask && ask->huge;
+  h->p.host.closed = ask && ask->closed;
   if (ask) table_cut(&h->p, ask);
   atomic_store(&h->p.host.fail_at, ask ? ask->fail_at : 0);
   atomic_store(&h->p.host.fail_from, ask ? ask->fail_from : 0);
@@ -152,6 +153,7 @@ bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   tni_error_init(&h->err);
   tni_devlock_init(&h->lock);
   pthread_mutex_init(&h->looking, NULL);
+  pthread_mutex_init(&h->mapping, NULL);
   tn_status st = enter_device(cf, h, ask);
   const bool none = st == TN_OK && h->p.n_caps <= cf->subject->device;
   if (none)
@@ -173,6 +175,7 @@ bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   tni_cf_tickets_finish(cf, h);
   tni_devlock_finish(&h->lock);
   pthread_mutex_destroy(&h->looking);
+  pthread_mutex_destroy(&h->mapping);
   return false;
 }
 
@@ -193,4 +196,5 @@ void tni_cf_host_close(tni_cf *cf, tni_cf_host *h) {
   tni_cf_tickets_finish(cf, h);
   tni_devlock_finish(&h->lock);
   pthread_mutex_destroy(&h->looking);
+  pthread_mutex_destroy(&h->mapping);
 }

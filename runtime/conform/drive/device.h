@@ -50,6 +50,7 @@ typedef struct tni_cf_ask {
   bool offline;  /* a device that cannot run will do */
   bool exact;   /* memory without a byte to spare: what fills whole pages lies between pages that may not be touched */
   bool huge;    /* large blocks of the host's memory are address space alone */
+  bool closed;  /* what the plugin gives back to the host may not be touched any more: a fault */
   bool old;     /* a host of ABI 1.0 */
   uint32_t table;   /* bytes of the host's table; 0: all */
   uint32_t without; /* offset of a function in it that is NULL; 0: none */
@@ -69,6 +70,7 @@ typedef struct tni_cf_host {
   const tn_caps *caps;
   tni_devlock lock;
   pthread_mutex_t looking;       /* held by whoever maps what instances share: weights, private memory */
+  pthread_mutex_t mapping;       /* held in map and unmap: calls for buffers come one at a time (plugin.h, rule 6) */
   int64_t run_allocs;            /* blocks that the host was asked for in runs; atomic */
   struct tni_cf_ticket *tickets; /* drive_ticket.h */
   uint32_t next_ticket, nap_us;  /* atomic; how long the host's `done` takes */
@@ -204,6 +206,15 @@ typedef struct tni_cf_work {
   uint32_t task;
 } tni_cf_work;
 tn_status tni_cf_inst_submit(const tni_cf_work *w, uint32_t n, tn_run *run, struct tni_cf_ticket **tickets);
+/* What an item waits for, and what it tells when it is over (signal NULL: nothing). */
+typedef struct tni_cf_fences {
+  const tn_fence *const *waits; /* [n_waits] */
+  uint32_t n_waits;
+  const tn_fence *signal;
+} tni_cf_fences;
+/* The same with fences of each item; f NULL: none. */
+tn_status tni_cf_inst_submit_fenced(const tni_cf_work *w, const tni_cf_fences *f, uint32_t n, tn_run *run,
+                                    struct tni_cf_ticket **tickets);
 /* The engine's submit comes back after done. */
 bool tni_cf_blocking(const tni_cf_host *h, uint32_t engine);
 

@@ -276,11 +276,16 @@ static bool make_tensors(tni_cf_rig *rig, tni_cf_rng *r) {
   return tni_cf_rig_inputs(rig, r);
 }
 
+bool tni_cf_rig_lower(tni_cf_rig *rig) {
+  if (!rig->lowered && !tni_cf_drive_lower(&rig->d)) return rig_failed(rig, rig->d.why, "");
+  rig->lowered = true;
+  return true;
+}
+
 bool tni_cf_rig_prepare(tni_cf_rig *rig, int64_t S, tni_cf_rng *r) {
   for (uint32_t i = 0; i < TNI_CF_MAX_SYMBOLS; i++) rig->sym[i] = 1;
   rig->sym[0] = tni_cf_drive_rows(&rig->d, S);
-  if (!rig->lowered && !tni_cf_drive_lower(&rig->d)) return rig_failed(rig, rig->d.why, "");
-  rig->lowered = true;
+  if (!tni_cf_rig_lower(rig)) return false;
   rig->made = true;
   if (!tni_cf_inst_make(&rig->i, &rig->d, rig->sym, (tni_cf_room){0, 0})) return rig_failed(rig, rig->i.why, "");
   return make_tensors(rig, r);
@@ -305,6 +310,19 @@ bool tni_cf_rig_run(tni_cf_rig *rig, uint8_t fill, uint32_t split) {
     if (!tni_cf_inst_read(&rig->i, rig->b.out[i], rig->out[i].data, rig->out[i].bytes))
       return rig_failed(rig, rig->i.why, "");
   return tni_cf_inst_guards(&rig->i) || rig_failed(rig, rig->i.why, "");
+}
+
+bool tni_cf_rig_again(tni_cf_rig *rig, tni_cf_rig *a, int64_t S, tni_cf_rng *r) {
+  memset(rig, 0, sizeof *rig);
+  rig->b = a->b;
+  rig->h = a->h;
+  rig->shares = rig->made = true;
+  for (uint32_t i = 0; i < TNI_CF_MAX_SYMBOLS; i++) rig->sym[i] = 1;
+  rig->sym[0] = tni_cf_drive_rows(&a->d, S);
+  rig->arena = tni_arena_create();
+  if (!rig->arena || !tni_cf_inst_make(&rig->i, &a->d, rig->sym, (tni_cf_room){0, 0}))
+    return rig_failed(rig, rig->i.why, "");
+  return make_tensors(rig, r);
 }
 
 void tni_cf_rig_finish(tni_cf_rig *rig) {

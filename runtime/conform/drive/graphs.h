@@ -48,10 +48,14 @@ typedef struct tni_cf_rig {
 bool tni_cf_rig_claim(tni_cf_rig *rig, tni_cf_host *h, const tni_cf_graph_row *row, uint32_t phase, tni_cf_rng *r);
 /* For a graph that was made already (rig->b). */
 bool tni_cf_rig_claim_made(tni_cf_rig *rig, tni_cf_host *h, uint32_t phase);
+/* Lowers what was claimed: nothing is bound. */
+bool tni_cf_rig_lower(tni_cf_rig *rig);
 /* The rest up to arguments, S rows (or what the claim fixes), inputs written. */
 bool tni_cf_rig_prepare(tni_cf_rig *rig, int64_t S, tni_cf_rng *r);
 /* Another set of memory on a's plans, with inputs of its own: a second session. a must outlive it. */
 bool tni_cf_rig_share(tni_cf_rig *rig, const tni_cf_rig *a, tni_cf_rng *r);
+/* Another set of memory on plans of its own, of a's program, for S rows. a must outlive it. */
+bool tni_cf_rig_again(tni_cf_rig *rig, tni_cf_rig *a, int64_t S, tni_cf_rng *r);
 /* Other inputs, written. */
 bool tni_cf_rig_inputs(tni_cf_rig *rig, tni_cf_rng *r);
 /* One run; outputs into rig->out. */

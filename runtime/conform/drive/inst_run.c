@@ -52,6 +52,20 @@ static void look_at_results(tni_cf_inst *i, uint32_t t, struct tni_cf_ticket *k)
 
 /* Items are gone when submit comes back: they are filled with something else then. */
 tn_status tni_cf_inst_submit(const tni_cf_work *w, uint32_t n, tn_run *run, struct tni_cf_ticket **tickets) {
+  return tni_cf_inst_submit_fenced(w, NULL, n, run, tickets);
+}
+
+static void item_fence(tn_item *item, const tni_cf_fences *f, struct tni_cf_ticket *k) {
+  item->n_waits = f->n_waits;
+  item->waits = f->waits;
+  item->signal = f->signal;
+  if (!f->signal) return;
+  k->word = f->signal->word;
+  k->value = f->signal->value;
+}
+
+tn_status tni_cf_inst_submit_fenced(const tni_cf_work *w, const tni_cf_fences *f, uint32_t n, tn_run *run,
+                                    struct tni_cf_ticket **tickets) {
   tni_cf_inst *i = w[0].i;
   tni_cf_host *h = i->d->h;
   tn_item item[TNI_CF_MAX_ITEMS];
@@ -64,6 +78,7 @@ tn_status tni_cf_inst_submit(const tni_cf_work *w, uint32_t n, tn_run *run, stru
                         .plan = w[k].i->plan[w[k].task],
                         .args = w[k].i->args[w[k].task],
                         .ticket = (tn_ticket *)(void *)tickets[k]};
+    if (f) item_fence(&item[k], &f[k], tickets[k]);
     items[k] = &item[k];
   }
   tn_error err;

@@ -23,6 +23,7 @@ struct tni_cf_exact {
   size_t bytes;
 };
 
+enum { MOST_CLOSED = 1 << 14 };
 enum { PAGE = 4096, MOST_FILLED = 1 << 30, HUGE = 1 << 26 };
 static const size_t MOST_HUGE = (size_t)1 << 38;
 
@@ -48,7 +49,13 @@ static bool exact_free(tni_cf_services *h, const void *p) {
   for (struct tni_cf_exact **at = &h->exacts; *at && !found; at = found ? at : &(*at)->next)
     if ((*at)->map + PAGE == p) found = *at, *at = found->next;
   pthread_mutex_unlock(&h->lock);
-  if (found) (void)munmap(found->map, found->bytes);
+  if (found && h->closed) {
+    (void)mprotect(found->map, found->bytes, PROT_NONE);
+    (void)madvise(found->map, found->bytes, MADV_DONTNEED); /* the addresses are kept, not the memory */
+    tni_cf_loan_gone(found->map, found->bytes, "memory that the plugin has given back to the host");
+  } else if (found) {
+    (void)munmap(found->map, found->bytes);
+  }
   free(found);
   return found != NULL;
 }
@@ -151,7 +158,8 @@ static void *cf_alloc(tn_host_ctx *ctx, size_t bytes, size_t align, uint32_t tag
     atomic_fetch_add(&h->failed, 1);
     return NULL;
   }
-  const bool exact = (h->exact && bytes && bytes % PAGE == 0) || (h->huge && bytes >= HUGE && bytes < MOST_HUGE);
+  const bool closed = h->closed && bytes < MOST_FILLED && n < MOST_CLOSED;
+  const bool exact = closed || (h->exact && bytes && bytes % PAGE == 0) || (h->huge && bytes >= HUGE && bytes < MOST_HUGE);
   void *p = exact && align <= PAGE ? exact_alloc(h, (bytes + PAGE - 1) / PAGE * PAGE)
                                    : h->base->alloc(h->base->ctx, bytes, align, tag);
   if (p && bytes < (h->huge ? HUGE : MOST_FILLED)) memset(p, 0xa5, bytes); /* nobody relies on what new memory holds */

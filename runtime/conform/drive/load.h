@@ -29,6 +29,7 @@ typedef struct tni_cf_services {
   atomic_int cancel;        /* what cancelled answers */
   bool exact;               /* blocks that fill whole pages lie between pages that may not be touched */
   bool huge;                /* blocks of 64 MiB and more are address space, without memory until they are touched */
+  bool closed;              /* blocks lie between pages, and those that were given back may not be touched */
   pthread_mutex_t lock;
   struct tni_cf_exact *exacts;      /* those that are out */
   atomic_llong polls, cancel_after; /* cancelled: asked so often; yes from that poll on; 0: as `cancel` says */

@@ -147,7 +147,10 @@ bool tni_cf_memory_look(tni_cf_host *h, tni_cf_memory *m, uint32_t access, uint8
     /* The strips beside it are to stay: what only is written need not come (plugin.h, map). */
     const uint32_t how = m->filled ? access | TN_READ : access;
     const uint64_t bytes = m->offset - m->base + m->bytes + m->strip;
-    if (h->device->map(m->buffer, m->base, bytes, how, &p, &h->err) != TN_OK || !p) return false;
+    pthread_mutex_lock(&h->mapping);
+    const tn_status st = h->device->map(m->buffer, m->base, bytes, how, &p, &h->err);
+    pthread_mutex_unlock(&h->mapping);
+    if (st != TN_OK || !p) return false;
     m->mapped = p;
   }
   *at = m->mapped + (m->offset - m->base);
@@ -158,7 +161,10 @@ bool tni_cf_memory_release(tni_cf_host *h, tni_cf_memory *m, bool keep) {
   if (!m->buffer || !m->mapped || keep) return true;
   void *p = m->mapped;
   m->mapped = NULL;
-  return h->device->unmap(m->buffer, p, &h->err) == TN_OK;
+  pthread_mutex_lock(&h->mapping);
+  const tn_status st = h->device->unmap(m->buffer, p, &h->err);
+  pthread_mutex_unlock(&h->mapping);
+  return st == TN_OK;
 }
 
 bool tni_cf_memory_guards(tni_cf_host *h, tni_cf_memory *m, bool keep) {

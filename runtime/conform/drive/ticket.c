@@ -58,7 +58,8 @@ struct tni_cf_ticket *tni_cf_ticket_take(tni_cf_host *h) {
   k->st = TN_OK;
   k->message[0] = '\0';
   memset(k->look, 0, sizeof k->look);
-  k->unfinished = false;
+  k->unfinished = k->untold = false;
+  k->word = NULL;
   pthread_mutex_unlock(&k->lock);
   return k;
 }
@@ -92,6 +93,7 @@ void tni_cf_ticket_done(tn_ticket *t, tn_status st, const tn_times *times, const
   const struct timespec nap = {0, (long)k->nap_us * 1000};
   if (!k->done++) {
     k->st = st;
+    k->untold = k->word && __atomic_load_n(k->word, __ATOMIC_ACQUIRE) < k->value;
     k->seen = results_now(k);
     k->early = k->inside;
     k->foreign = !pthread_equal(k->by, pthread_self());

@@ -24,6 +24,9 @@ struct tni_cf_ticket {
   } look[4];       /* results that the CPU sees all the time */
   uint64_t seen;   /* what they were when done came */
   bool unfinished; /* and were something else afterwards */
+  const uint64_t *word; /* of its fence, or NULL */
+  uint64_t value;       /* that the word has when done comes */
+  bool untold;          /* and it had less */
   pthread_t by;
   tn_status st;
   tn_times times;

@@ -2,6 +2,7 @@
 #include "runtime/conform/heap/heap.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -88,7 +89,63 @@ long tni_cf_heap_followed(long *mappings) {
   return n;
 }
 
-#if WATCHED
+/* --- blocks that are kept from use -------------------------------------------------------------------------------- */
+
+enum { MOST_KEPT = 1 << 14, MOST_BYTES = 1 << 28, POISON = 0xdb };
+static struct {
+  uint8_t *p;
+  size_t n;
+} kept[MOST_KEPT];
+static uint32_t n_kept;
+static atomic_bool poisons;
+
+void tni_cf_heap_poison(bool on) { poisons = on; }
+
+bool tni_cf_heap_spoilt(void) {
+  bool spoilt = false;
+  lock_slots();
+  for (uint32_t i = 0; i < n_kept && !spoilt; i++)
+    spoilt = kept[i].n && (kept[i].p[0] != POISON || memcmp(kept[i].p, kept[i].p + 1, kept[i].n - 1) != 0);
+  atomic_flag_clear(&slots_lock);
+  return spoilt;
+}
+
+#if !WATCHED
+void tni_cf_heap_drop(void) {}
+#else
+void __libc_free(void *p);
+static size_t kept_bytes;
+
+void tni_cf_heap_drop(void) {
+  for (bool more = true; more;) {
+    uint8_t *p = NULL;
+    lock_slots();
+    if (n_kept) p = kept[--n_kept].p, kept_bytes -= kept[n_kept].n;
+    more = n_kept > 0;
+    atomic_flag_clear(&slots_lock);
+    __libc_free(p);
+  }
+}
+
+/* A followed block that was freed: false where there is no room for more. */
+static bool keep_block(void *p) {
+  const size_t n = malloc_usable_size(p);
+  bool has = false;
+  if (!poisons) return false;
+  lock_slots();
+  if (n_kept < MOST_KEPT && kept_bytes + n <= MOST_BYTES) {
+    memset(p, POISON, n);
+    kept[n_kept].p = p;
+    kept[n_kept++].n = n;
+    kept_bytes += n;
+    has = true;
+  }
+  atomic_flag_clear(&slots_lock);
+  return has;
+}
+
+/* --- malloc and its like ------------------------------------------------------------------------------------------ */
+
 #define EXPORT __attribute__((visibility("default")))
 #define CALLER __builtin_return_address(0)
 
@@ -96,7 +153,6 @@ void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t m);
 void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t a, size_t n);
-void __libc_free(void *p);
 
 EXPORT void *malloc(size_t n);
 EXPORT void *calloc(size_t n, size_t m);
@@ -116,6 +172,14 @@ void *malloc(size_t n) { return counted_block(__libc_malloc(n), CALLER); }
 void *calloc(size_t n, size_t m) { return counted_block(__libc_calloc(n, m), CALLER); }
 void *realloc(void *p, size_t n) {
   const bool theirs = followed_from && block_drop(p);
+  if (theirs && poisons && n) {
+    void *moved = __libc_malloc(n);
+    const size_t had = malloc_usable_size(p);
+    if (!moved) return block_add(p, (void *)followed_from), NULL;
+    memcpy(moved, p, had < n ? had : n);
+    if (!keep_block(p)) __libc_free(p);
+    return counted_block(moved, (void *)followed_from);
+  }
   void *q = __libc_realloc(p, n);
   return counted_block(q, theirs ? (void *)followed_from : CALLER);
 }
@@ -127,7 +191,7 @@ int posix_memalign(void **out, size_t a, size_t n) {
   return p ? 0 : ENOMEM;
 }
 void free(void *p) {
-  if (followed_from) (void)block_drop(p);
+  if (followed_from && block_drop(p) && keep_block(p)) return;
   __libc_free(p);
 }
 

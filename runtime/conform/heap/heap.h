@@ -16,6 +16,13 @@ long tni_cf_heap_watch(bool on);
 void tni_cf_heap_follow(uintptr_t from, uintptr_t to);
 /* Blocks that it has now, and mmap less munmap. */
 long tni_cf_heap_followed(long *mappings);
+/* From now on (or no longer) blocks that the followed code asked for and that are freed are filled with 0xdb and kept
+ * from use: who still reads them gets nonsense. */
+void tni_cf_heap_poison(bool on);
+/* Whether one of them was written to since. */
+bool tni_cf_heap_spoilt(void);
+/* They are given back: there is room for others. */
+void tni_cf_heap_drop(void);
 /* Whether this build counts. */
 bool tni_cf_heap_counts(void);
 

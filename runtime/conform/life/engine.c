@@ -296,8 +296,7 @@ static void ask_cancel_items(tni_cf *cf, const void *arg) {
 
 /* --- losing a device ---------------------------------------------------------------------------------------------- */
 
-/* Whether the plugin can lose its device on demand: an option `fault`, off by default, that takes "lost:N". */
-static bool can_lose(const tn_plugin *p) {
+bool tni_cf_can_lose(const tn_plugin *p) {
   for (uint32_t i = 0; i < p->n_options; i++)
     if (!strcmp(p->options[i]->key, "fault") && p->options[i]->type == TN_OPT_STRING) return true;
   return false;
@@ -461,7 +460,7 @@ static bool runs_soundly(tni_cf *cf, void **right, bool again) {
     tni_cf_fail(cf, "opened again after the device was lost, it computes something else");
   else if (ready && !again && !outputs_keep(cf, &rig, right))
     tni_cf_fail(cf, "out of memory");
-  const bool able = can_lose(h.p.plugin);
+  const bool able = tni_cf_can_lose(h.p.plugin);
   if (ready) tni_cf_rig_finish(&rig);
   tni_cf_host_close(cf, &h);
   return ready && able;

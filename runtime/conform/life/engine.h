@@ -8,7 +8,13 @@
 #include "runtime/conform/case/case.h"
 
 void tni_cf_life_engine_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx); /* engine.c */
+/* Whether the plugin can lose its device on demand: an option `fault`, off by default, that takes "lost:N". */
+bool tni_cf_can_lose(const tn_plugin *p);
+void tni_cf_life_abandon_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx); /* abandon.c */
+void tni_cf_life_cancel_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx); /* cancels.c */
+void tni_cf_life_fence_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);  /* fences.c */
 void tni_cf_life_item_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);   /* items.c */
+void tni_cf_life_plan_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);   /* plans.c */
 void tni_cf_life_slope_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);  /* slopes.c */
 
 #endif

@@ -78,7 +78,10 @@ static void on_signal(int sig, siginfo_t *info, void *context) {
                      : (const char *const[]){"the time is up; no call into the plugin is under way", NULL});
     _exit(1);
   }
-  if (lent)
+  const char *gone = sig == SIGSEGV || sig == SIGBUS ? tni_cf_loan_gone_at(info->si_addr) : NULL;
+  if (gone)
+    finding_put((const char *const[]){"'", call ? call : "a thread of the plugin", "' touches ", gone, NULL});
+  else if (lent)
     finding_put((const char *const[]){"'", call ? call : "a thread of the plugin", "' touches what was passed into '",
                                       lent,
                                       "', which is over: what is passed into a call lives for the call, copy what you "

@@ -2,10 +2,11 @@
 #include "runtime/conform/observe/loan.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, KEPT = 1024, PIECES = 16 * 160 };
+enum { PAGE = 4096, KEPT = 1024, PIECES = 16 * 160, MOST_GONE = 1 << 14 };
 
 /* The last loans that are over: their pages stay, closed. */
 static struct {
@@ -54,5 +55,27 @@ const char *tni_cf_loan_at(const void *p) {
   const uint8_t *at = p;
   for (uint32_t i = 0; i < KEPT; i++)
     if (over[i].map && at >= over[i].map && at < over[i].map + over[i].bytes) return over[i].call;
+  return NULL;
+}
+
+static struct {
+  const uint8_t *p;
+  size_t bytes;
+  const char *what;
+} gone[MOST_GONE];
+static atomic_uint n_gone;
+
+void tni_cf_loan_gone(const void *p, size_t bytes, const char *what) {
+  const unsigned i = atomic_fetch_add(&n_gone, 1);
+  if (i >= MOST_GONE) return;
+  gone[i].bytes = bytes;
+  gone[i].what = what;
+  gone[i].p = p;
+}
+
+const char *tni_cf_loan_gone_at(const void *p) {
+  const uint8_t *at = p;
+  for (unsigned i = 0; i < MOST_GONE && i < atomic_load(&n_gone); i++)
+    if (gone[i].p && at >= gone[i].p && at < gone[i].p + gone[i].bytes) return gone[i].what;
   return NULL;
 }

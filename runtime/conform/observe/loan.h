@@ -25,4 +25,9 @@ void tni_cf_loan_end(tni_cf_loan *l);
 /* The call that p was lent to, and was taken back from; NULL: none of the last ones. From a signal handler too. */
 const char *tni_cf_loan_at(const void *p);
 
+/* Memory that may not be touched any more, for as long as the process lives. what: a literal, for the finding. */
+void tni_cf_loan_gone(const void *p, size_t bytes, const char *what);
+/* What lay at p, or NULL. From a signal handler too. */
+const char *tni_cf_loan_gone_at(const void *p);
+
 #endif

@@ -321,18 +321,35 @@ static tn_status obs_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error 
   return st;
 }
 
+static size_t fence_bytes(const tn_item *item) {
+  const size_t n = tni_obs_is_old() || !TN_HAS(item, tn_item, signal) ? 0 : item->n_waits + 1;
+  return n * (sizeof(tn_fence) + sizeof(tn_fence *) + 48 + TNI_OBS_MORE);
+}
+
+/* What an item waits for and tells: its fences are lent like the item itself. Their words are the host's. */
+static void lend_fences(tni_cf_loan *l, const tn_item *of, tn_item *item) {
+  if (tni_obs_is_old() || !TN_HAS(of, tn_item, signal)) return;
+  if (of->signal) item->signal = tni_obs_lend_struct(l, of->signal, sizeof *of->signal);
+  const tn_fence **list = of->n_waits ? tni_cf_loan_copy(l, of->waits, of->n_waits * sizeof *list) : NULL;
+  for (uint32_t i = 0; list && i < of->n_waits; i++)
+    list[i] = tni_obs_lend_struct(l, of->waits[i], sizeof *of->waits[i]);
+  if (list) item->waits = list;
+}
+
 static tn_status obs_submit(tn_device *d, uint32_t engine, const tn_item *const *items, uint32_t n, tn_run *run,
                             tn_error *err) {
   tni_obs_lent_error own;
   tni_cf_loan l;
   const tn_item **list = NULL;
   tn_run *copy = NULL;
-  const size_t bytes = (run ? run->h.size : 0) + n * (sizeof(tn_item) + sizeof *list + 32 + TNI_OBS_MORE + 2 * VIEW_BYTES);
+  size_t bytes = (run ? run->h.size : 0) + n * (sizeof(tn_item) + sizeof *list + 32 + TNI_OBS_MORE + 2 * VIEW_BYTES);
+  for (uint32_t i = 0; i < n; i++) bytes += fence_bytes(items[i]);
   if (tni_cf_loan_begin(&l, "submit", bytes)) list = tni_cf_loan_copy(&l, items, n * sizeof *list);
   for (uint32_t i = 0; list && i < n; i++) {
     tn_item *item = tni_obs_lend_struct(&l, items[i], TN_UPTO(tn_item, ready));
     item->src = lend_view(&l, item->src);
     item->dst = lend_view(&l, item->dst);
+    lend_fences(&l, items[i], item);
     list[i] = item;
   }
   if (list && run) copy = lend_run(&l, run);
@@ -348,6 +365,12 @@ static tn_status obs_submit(tn_device *d, uint32_t engine, const tn_item *const 
 static void obs_cancel(tn_device *d, uint32_t engine, tn_ticket *ticket) {
   const char *before = tni_cf_call_begin("cancel");
   layer_of(d)->real->cancel(layer_of(d)->real, engine, ticket);
+  tni_cf_call_over(before);
+}
+
+static void obs_abandon(tn_device *d) {
+  const char *before = tni_cf_call_begin("abandon");
+  layer_of(d)->real->abandon(layer_of(d)->real);
   tni_cf_call_over(before);
 }
 
@@ -379,6 +402,7 @@ tn_device *tni_cf_observe(tn_device *real) {
                        .map = real->map ? tni_obs_map : NULL,
                        .unmap = real->unmap ? tni_obs_unmap : NULL};
   if (TN_HAS(real, tn_device, cancel) && real->cancel) l->pub.cancel = obs_cancel;
+  if (TN_HAS(real, tn_device, abandon) && real->abandon) l->pub.abandon = obs_abandon;
   tni_obs_add(l);
   return &l->pub;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engine, whose thread works off a queue, and the device's memory, which the CPU sees all the time.
+ * The engines, each a thread that works off a queue, and the device's memory, which the CPU sees all the time.
  */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "fixed.h"
 
@@ -32,6 +33,8 @@ static tn_status create(tn_device *d, const tn_buffer_req *req, tn_buffer **out,
 }
 
 static void destroy(tn_buffer *b) {
+  fixed_device *d = (fixed_device *)b->device;
+  if (fixed_hangs(d) && !(d->given_up && d->wrong == FIXED_abandon_destroys)) return;
   free(((fixed_buffer *)b)->bytes);
   free(b);
 }
@@ -49,33 +52,90 @@ static tn_status unmap(tn_buffer *b, void *ptr, tn_error *err) {
   return TN_OK;
 }
 
-/* --- the queue ---------------------------------------------------------------------------------------------------- */
+/* --- fences ------------------------------------------------------------------------------------------------------- */
+
+static void nap_us(long us) { nanosleep(&(struct timespec){0, us * 1000}, NULL); }
+
+static bool is_over(const fixed_device *d, const tn_fence *f) {
+  const uint64_t now = __atomic_load_n(f->word, __ATOMIC_ACQUIRE);
+  return d->wrong == FIXED_wait_half ? (uint32_t)now >= (uint32_t)f->value : now >= f->value;
+}
+
+/* With the lock. Where an item was given up, nothing but close ends it. */
+static bool ends_early(const fixed_device *d, const fixed_item *i) { return i->cancelled || d->lost || (d->hangs && d->stop); }
+
+/* Until its fences are over, or the item is to end. */
+static void await(fixed_device *d, const fixed_item *i) {
+  for (uint32_t k = 0; k < i->n_waits && d->wrong != FIXED_wait_none && !(k && d->wrong == FIXED_wait_first); k++) {
+    const tn_fence *f = d->wrong == FIXED_wait_kept ? i->theirs[k] : &i->waits[k];
+    for (bool stop = false; !stop && !is_over(d, f);) {
+      nap_us(20);
+      pthread_mutex_lock(&d->lock);
+      stop = ends_early(d, i);
+      pthread_mutex_unlock(&d->lock);
+    }
+  }
+}
+
+static void tell(const fixed_device *d, const tn_fence *f, tn_status st) {
+  if (!f->word || (st == TN_E_CANCELLED && d->wrong == FIXED_fence_cancelled)) return;
+  if (st == TN_E_DEVICE_LOST && d->wrong == FIXED_fence_lost) return;
+  if (d->wrong == FIXED_fence_line) memset(f->word, 0, 64);
+  const uint64_t value = d->wrong == FIXED_fence_one    ? 1
+                         : d->wrong == FIXED_fence_half ? (uint32_t)f->value
+                                                        : f->value;
+  __atomic_store_n(f->word, value, __ATOMIC_RELEASE);
+}
+
+/* --- the queues --------------------------------------------------------------------------------------------------- */
+
+/* What becomes of an item whose fences are over. */
+static tn_status finish(fixed_device *d, tn_args *a, tn_error *err) {
+  const fixed_item *i = fixed_item_of(a);
+  pthread_mutex_lock(&d->lock);
+  const bool lost = d->lost || (d->hangs && d->stop), cancelled = i->cancelled;
+  pthread_mutex_unlock(&d->lock);
+  if (lost) return fixed_fail(err, TN_E_DEVICE_LOST, "the device is gone");
+  if (cancelled) return fixed_fail(err, TN_E_CANCELLED, "the item was told to end");
+  if (d->wrong == FIXED_fence_early) tell(d, &i->signal, TN_OK), nap_us(20000);
+  return fixed_compute(a, err);
+}
 
 /* With the lock, which is open while it computes and while the host hears of it. Done: the arguments are the host's. */
-static void work_off(fixed_device *d) {
-  tn_args *a = d->first;
-  tn_ticket *ticket = fixed_item_of(a)->ticket;
+static void work_off(fixed_queue *q) {
+  fixed_device *d = q->device;
+  tn_args *a = q->now = q->first;
+  fixed_item *i = fixed_item_of(a);
+  tn_ticket *ticket = i->ticket;
+  const tn_fence signal = i->signal;
   tn_error err = {.h = TN_HDR(tn_error), .node = TN_NONE, .task = TN_NONE};
   tn_times times = {.h = TN_HDR(tn_times)};
-  d->first = fixed_item_of(a)->next;
-  if (!d->first) d->last = NULL;
+  q->first = i->next;
+  if (!q->first) q->last = NULL;
+  d->lost = d->lost || ++d->items == d->lose_at;
   pthread_mutex_unlock(&d->lock);
+  await(d, i);
   times.start = d->host->now(d->host->ctx);
-  const tn_status st = fixed_compute(a, &err);
+  const tn_status st = finish(d, a, &err);
   times.end = d->host->now(d->host->ctx);
+  if (d->wrong != FIXED_fence_late) tell(d, &signal, st);
   pthread_mutex_lock(&d->lock);
-  d->in_flight--;
+  q->in_flight--;
+  q->now = NULL;
+  pthread_cond_broadcast(&d->news);
   pthread_mutex_unlock(&d->lock);
   d->host->done(ticket, st, &times, st == TN_OK ? NULL : &err);
+  if (d->wrong == FIXED_fence_late) nap_us(1000), tell(d, &signal, st);
   pthread_mutex_lock(&d->lock);
 }
 
 static void *work(void *arg) {
-  fixed_device *d = arg;
+  fixed_queue *q = arg;
+  fixed_device *d = q->device;
   pthread_mutex_lock(&d->lock);
-  while (d->first || !d->stop) {
-    if (d->first)
-      work_off(d);
+  while (q->first || !d->stop) {
+    if (q->first)
+      work_off(q);
     else
       pthread_cond_wait(&d->news, &d->lock);
   }
@@ -83,40 +143,138 @@ static void *work(void *arg) {
   return NULL;
 }
 
-static void add(fixed_device *d, const tn_item *item) {
-  fixed_item *i = fixed_item_of(item->args);
-  *i = (fixed_item){.ticket = item->ticket};
-  if (d->wrong == FIXED_drops && d->in_flight == FIXED_DEPTH) return;
-  d->in_flight++;
-  if (d->last) fixed_item_of(d->last)->next = item->args;
-  if (!d->first) d->first = item->args;
-  d->last = item->args;
+/* Room for the fences that an item waits for. */
+static bool take_room(fixed_item *i, const tn_item *item) {
+  const uint32_t n = TN_HAS(item, tn_item, signal) ? item->n_waits : 0;
+  if (n <= i->room_waits) return true;
+  tn_fence *waits = realloc(i->waits, n * sizeof *waits);
+  if (!waits) return false;
+  i->waits = waits;
+  i->room_waits = n;
+  return true;
+}
+
+static void take(fixed_item *i, const tn_item *item) {
+  const bool fences = TN_HAS(item, tn_item, signal);
+  i->next = NULL;
+  i->ticket = item->ticket;
+  i->cancelled = false;
+  i->n_waits = fences ? item->n_waits : 0;
+  i->theirs = fences ? item->waits : NULL;
+  for (uint32_t k = 0; k < i->n_waits; k++) i->waits[k] = *item->waits[k];
+  i->signal = (tn_fence){.word = NULL};
+  if (fences && item->signal) i->signal = *item->signal;
+}
+
+static void add(fixed_queue *q, const tn_item *item) {
+  take(fixed_item_of(item->args), item);
+  if (q->device->wrong == FIXED_drops && q->in_flight == FIXED_DEPTH) return;
+  q->in_flight++;
+  if (q->last) fixed_item_of(q->last)->next = item->args;
+  if (!q->first) q->first = item->args;
+  q->last = item->args;
 }
 
 static tn_status submit(tn_device *pub, uint32_t engine, const tn_item *const *items, uint32_t n, tn_run *run,
                         tn_error *err) {
   fixed_device *d = (fixed_device *)pub;
   (void)run;
-  if (engine != 1) return fixed_fail(err, TN_E_INVALID, "there is one engine");
-  for (uint32_t i = 0; i < n; i++)
+  if (engine < 1 || engine > FIXED_ENGINES) return fixed_fail(err, TN_E_INVALID, "there is no engine %u", engine);
+  for (uint32_t i = 0; i < n; i++) {
     if (!items[i]->plan) return fixed_fail(err, TN_E_UNSUPPORTED, "fixed copies nothing");
+    if (!take_room(fixed_item_of(items[i]->args), items[i])) return fixed_fail(err, TN_E_NO_MEMORY, "no memory for fences");
+  }
+  fixed_queue *q = &d->queues[engine - 1];
   pthread_mutex_lock(&d->lock);
-  const bool full = d->wrong == FIXED_refuses && d->in_flight + n > FIXED_DEPTH;
-  for (uint32_t i = 0; !full && i < n; i++) add(d, items[i]);
+  const bool lost = d->lost, full = d->wrong == FIXED_refuses && q->in_flight + n > FIXED_DEPTH;
+  for (uint32_t i = 0; !lost && !full && i < n; i++) add(q, items[i]);
   pthread_cond_broadcast(&d->news);
   pthread_mutex_unlock(&d->lock);
+  if (lost) return fixed_fail(err, TN_E_DEVICE_LOST, "the device is gone");
   return full ? fixed_fail(err, TN_E_LIMIT, "the engine has no room") : TN_OK;
 }
 
-/* Its thread takes no signals of the application's. */
+static fixed_queue *queue_of(fixed_device *d, const tn_args *a) {
+  for (uint32_t e = 0; e < FIXED_ENGINES; e++) {
+    if (d->queues[e].now == a) return &d->queues[e];
+    for (const tn_args *at = d->queues[e].first; at; at = fixed_item_of((tn_args *)(uintptr_t)at)->next)
+      if (at == a) return &d->queues[e];
+  }
+  return NULL;
+}
+
+static void take_out(fixed_queue *q, const tn_args *a) {
+  tn_args *before = NULL;
+  for (tn_args *at = q->first; at != a; at = fixed_item_of(at)->next) before = at;
+  if (before)
+    fixed_item_of(before)->next = fixed_item_of((tn_args *)(uintptr_t)a)->next;
+  else
+    q->first = fixed_item_of((tn_args *)(uintptr_t)a)->next;
+  if (q->last == a) q->last = before;
+  q->in_flight--;
+}
+
+bool fixed_hangs(fixed_device *d) {
+  pthread_mutex_lock(&d->lock);
+  const bool hangs = d->hangs;
+  pthread_mutex_unlock(&d->lock);
+  return hangs;
+}
+
+bool fixed_let_go(fixed_device *d, tn_args *a) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += 1;
+  pthread_mutex_lock(&d->lock);
+  fixed_queue *q = queue_of(d, a);
+  if (q && q->now != a && !d->hangs) take_out(q, a), q = NULL;
+  const bool waits = d->given_up && d->wrong == FIXED_abandon_waits;
+  for (int rc = 0; q && q->now == a && (!d->hangs || waits) && (!rc || waits);)
+    rc = waits ? pthread_cond_wait(&d->news, &d->lock) : pthread_cond_timedwait(&d->news, &d->lock, &until);
+  d->hangs = d->hangs || (q && q->now == a);
+  const bool frees = d->wrong == (d->given_up ? FIXED_abandon_frees : FIXED_left_frees);
+  const bool free = !d->hangs || frees;
+  pthread_mutex_unlock(&d->lock);
+  return free;
+}
+
+static void abandon(tn_device *pub) {
+  fixed_device *d = (fixed_device *)pub;
+  pthread_mutex_lock(&d->lock);
+  d->given_up = true;
+  for (uint32_t e = 0; e < FIXED_ENGINES; e++) d->hangs = d->hangs || d->queues[e].in_flight;
+  pthread_mutex_unlock(&d->lock);
+}
+
+static void cancel_in(fixed_queue *q, const tn_ticket *ticket) {
+  if (q->now && (!ticket || fixed_item_of(q->now)->ticket == ticket)) fixed_item_of(q->now)->cancelled = true;
+  for (tn_args *a = q->first; a; a = fixed_item_of(a)->next)
+    if (!ticket || fixed_item_of(a)->ticket == ticket) fixed_item_of(a)->cancelled = true;
+}
+
+static void cancel(tn_device *pub, uint32_t engine, tn_ticket *ticket) {
+  fixed_device *d = (fixed_device *)pub;
+  pthread_mutex_lock(&d->lock);
+  for (uint32_t e = 1; e <= FIXED_ENGINES; e++) {
+    const bool others = d->wrong == FIXED_cancel_all || (d->wrong == FIXED_cancel_other && ticket);
+    if (d->wrong == FIXED_cancel_first ? e == 1 : e == engine || others) cancel_in(&d->queues[e - 1], ticket);
+  }
+  pthread_mutex_unlock(&d->lock);
+}
+
+/* Its threads take no signals of the application's. */
 bool fixed_engine_start(fixed_device *d) {
   sigset_t all, before;
+  bool ok = true;
   pthread_mutex_init(&d->lock, NULL);
   pthread_cond_init(&d->news, NULL);
   sigfillset(&all);
   sigdelset(&all, SIGSEGV), sigdelset(&all, SIGBUS), sigdelset(&all, SIGFPE), sigdelset(&all, SIGILL);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const bool ok = pthread_create(&d->worker, NULL, work, d) == 0;
+  for (uint32_t e = 0; ok && e < FIXED_ENGINES; e++) {
+    d->queues[e].device = d;
+    ok = pthread_create(&d->queues[e].worker, NULL, work, &d->queues[e]) == 0;
+  }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return ok;
 }
@@ -126,7 +284,8 @@ void fixed_engine_stop(fixed_device *d) {
   d->stop = true;
   pthread_cond_broadcast(&d->news);
   pthread_mutex_unlock(&d->lock);
-  pthread_join(d->worker, NULL);
+  for (uint32_t e = 0; e < FIXED_ENGINES; e++) pthread_join(d->queues[e].worker, NULL);
+  if (d->hangs) return; /* who waits in done is not the device's */
   pthread_cond_destroy(&d->news);
   pthread_mutex_destroy(&d->lock);
 }
@@ -137,4 +296,6 @@ void fixed_engine_fill(tn_device *d) {
   d->destroy = destroy;
   d->map = map;
   d->unmap = unmap;
+  d->cancel = cancel;
+  d->abandon = abandon;
 }

@@ -10,18 +10,30 @@
 
 #include <tenon/plugin.h>
 
-enum { FIXED_DEPTH = 2 };
+enum { FIXED_DEPTH = 2, FIXED_ENGINES = 2 };
 
 /* The mistakes that option `wrong` chooses from; tests/conform/fixed.txt says what each is. */
 /* clang-format off */
 #define FIXED_WRONGS(X) \
   X(none) X(sub) X(gelu) X(swish) X(chain_sub) X(chain_gelu) X(chain_swish) X(scale) X(softcap) X(mask) X(window) \
   X(int8_scale) X(int8_softcap) X(int8_mask) X(int8_window) X(symbols) X(drops) X(refuses) X(decode) X(older) X(one_row) \
-  X(ok_apart) X(apart_softcap) X(ok_codes)
+  X(ok_apart) X(apart_softcap) X(ok_codes) X(fence_early) X(fence_late) X(fence_one) X(fence_half) X(fence_line) \
+  X(fence_cancelled) X(fence_lost) X(wait_none) X(wait_first) X(wait_half) X(wait_kept) X(plan_kept) X(args_moved) \
+  X(program_kept) X(cancel_all) X(cancel_first) X(cancel_other) X(abandon_waits) \
+  X(abandon_frees) X(abandon_destroys) X(left_frees)
 /* clang-format on */
 #define X(name) FIXED_##name,
 enum { FIXED_WRONGS(X) FIXED_N_WRONGS };
 #undef X
+
+/* One engine: a queue and its thread. */
+struct fixed_device;
+typedef struct fixed_queue {
+  struct fixed_device *device;
+  pthread_t worker;
+  tn_args *first, *last, *now; /* now: that it works on */
+  uint32_t in_flight;
+} fixed_queue;
 
 typedef struct fixed_device {
   tn_device pub;
@@ -29,12 +41,13 @@ typedef struct fixed_device {
   const tn_host *host;
   uint32_t wrong;
   bool old; /* a host of ABI 1.0: no sets of lengths */
-  pthread_t worker;
   pthread_mutex_t lock; /* of what follows, and of the links of args */
   pthread_cond_t news;
-  tn_args *first, *last;
-  uint32_t in_flight;
-  bool stop;
+  fixed_queue queues[FIXED_ENGINES];
+  uint64_t items, lose_at; /* those that were begun; the one that is lost, or 0 */
+  bool stop, lost, given_up;
+  bool hangs; /* an item was given up that is not over: nothing that it may touch is freed any more */
+  tn_program *latest; /* of the mistake program_kept */
 } fixed_device;
 
 tn_status fixed_fail(tn_error *err, tn_status st, const char *fmt, ...) TN_PRINTF(3, 4);
@@ -68,7 +81,15 @@ tn_status fixed_compute(tn_args *a, tn_error *err);
 typedef struct fixed_item {
   tn_args *next;
   tn_ticket *ticket;
+  tn_fence *waits; /* [n_waits] room for room_waits, kept for the next time */
+  const tn_fence *const *theirs; /* of the mistake wait_kept */
+  tn_fence signal; /* word NULL: none */
+  uint32_t n_waits, room_waits;
+  bool cancelled;
 } fixed_item;
+bool fixed_hangs(fixed_device *d);
+/* The arguments may be freed: their item is over, or out of its queue. */
+bool fixed_let_go(fixed_device *d, tn_args *a);
 fixed_item *fixed_item_of(tn_args *a); /* program.c: the place in the queue that arguments have */
 bool fixed_engine_start(fixed_device *d);
 void fixed_engine_stop(fixed_device *d);

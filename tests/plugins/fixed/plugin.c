@@ -9,8 +9,8 @@
   tn_plugin *builtin; \
   tn_host lent;       \
   uint16_t minor;     \
-  tn_engine engine;   \
-  const tn_engine *engines[1];
+  tn_engine engine[FIXED_ENGINES]; \
+  const tn_engine *engines[FIXED_ENGINES];
 #include "../../kit/skeleton.h"
 /* What the tables say before open_fixed puts in this device's functions. */
 #include "../../../runtime/cli/new-plugin/nothing.h"
@@ -40,24 +40,37 @@ static const tn_option opt_wrong = {.h = TN_HDR(tn_option),
 #define X(name) #name,
 static const char *const wrongs[] = {FIXED_WRONGS(X)};
 #undef X
-static const tn_option *const options[] = {&opt_wrong};
+static const tn_option opt_fault = {.h = TN_HDR(tn_option),
+                                    .key = "fault",
+                                    .help = "lost:N: the N-th item is lost",
+                                    .dflt = "",
+                                    .type = TN_OPT_STRING};
+static const tn_option *const options[] = {&opt_wrong, &opt_fault};
 
 static tn_status ask_driver(backend *p, uint32_t *n, tn_error *err) {
   (void)err;
-  p->engine = (tn_engine){.h = TN_HDR(tn_engine), .name = "rows", .depth = FIXED_DEPTH};
-  p->engines[0] = &p->engine;
+  static const char *const names[FIXED_ENGINES] = {"rows", "rest"};
+  for (uint32_t e = 0; e < FIXED_ENGINES; e++) {
+    p->engine[e] = (tn_engine){.h = TN_HDR(tn_engine), .name = names[e], .depth = FIXED_DEPTH};
+    p->engines[e] = &p->engine[e];
+  }
   p->caps.engines = p->engines;
-  p->caps.n_engines = 1;
+  p->caps.n_engines = FIXED_ENGINES;
+  p->caps.wait_fences = p->caps.signal_fences = 1u << TN_FENCE_WORD;
   *n = 1;
   return TN_OK;
 }
 
 static tn_status open_fixed(tn_plugin *pub, uint32_t index, tn_device **out, tn_error *err) {
   backend *p = (backend *)pub;
-  const char *wrong = "none";
+  const char *wrong = "none", *fault = "";
+  unsigned long long lose_at = 0;
   if (index) return fixed_fail(err, TN_E_INVALID, "there is no device %u", index);
   if (p->host->option(p->host->ctx, "wrong", TN_OPT_STRING, &wrong) != TN_OK)
     return fixed_fail(err, TN_E_INVALID, "option wrong has no value");
+  if (p->host->option(p->host->ctx, "fault", TN_OPT_STRING, &fault) != TN_OK ||
+      (*fault && sscanf(fault, "lost:%llu", &lose_at) != 1))
+    return fixed_fail(err, TN_E_INVALID, "option fault is lost:N");
   fixed_device *d = calloc(1, sizeof *d);
   if (!d) return fixed_fail(err, TN_E_NO_MEMORY, "no memory for a device");
   d->pub = (tn_device){.h = TN_HDR(tn_device), .caps = &p->caps, .claim = fixed_claim};
@@ -65,6 +78,7 @@ static tn_status open_fixed(tn_plugin *pub, uint32_t index, tn_device **out, tn_
   fixed_engine_fill(&d->pub);
   d->host = p->host;
   d->old = p->minor == 0;
+  d->lose_at = lose_at;
   while (d->wrong < FIXED_N_WRONGS && strcmp(wrongs[d->wrong], wrong) != 0) d->wrong++;
   tn_status st = p->builtin->open(p->builtin, 0, &d->inner, err);
   if (st == TN_OK && !fixed_engine_start(d)) {
@@ -81,6 +95,7 @@ static tn_status open_fixed(tn_plugin *pub, uint32_t index, tn_device **out, tn_
 static void close_fixed(tn_device *pub) {
   fixed_device *d = (fixed_device *)pub;
   fixed_engine_stop(d);
+  if (d->hangs) return; /* what is left has parts of the inner one */
   ((backend *)(void *)((char *)(uintptr_t)d->pub.caps - offsetof(backend, caps)))->builtin->close(d->inner);
   free(d);
 }
@@ -96,7 +111,7 @@ static void set_up(backend *p) {
   p->pub.close = close_fixed;
   p->pub.shutdown = stop_fixed;
   p->pub.options = options;
-  p->pub.n_options = 1;
+  p->pub.n_options = 2;
   p->caps.dtypes = UINT64_MAX;
   p->caps.memory_bytes = p->caps.max_buffer_bytes = UINT64_C(1) << 30;
 }
