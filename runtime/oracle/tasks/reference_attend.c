@@ -13,8 +13,7 @@
 enum { Q, K, V, MASK, PAST_K, PAST_V, FIRST_OTHER };
 enum { LAMBDA = 6, HIDES = 150 }; /* a score HIDES below another weighs nothing in f32 */
 
-/* Input i as floats; NULL: it is not there, or has no magnitudes. */
-static tn_status floats_of(tni_evaluation *ev, const tn_node *n, uint32_t i, float **x, int64_t *count) {
+tn_status tni_ref_floats(tni_evaluation *ev, const tn_node *n, uint32_t i, float **x, int64_t *count) {
   tni_tensor t;
   *x = NULL;
   *count = 0;
@@ -32,7 +31,7 @@ static tn_status floats_of(tni_evaluation *ev, const tn_node *n, uint32_t i, flo
 static tn_status greatest(tni_evaluation *ev, const tn_node *n, uint32_t i, double limit, double *top) {
   int64_t count;
   float *x;
-  const tn_status st = floats_of(ev, n, i, &x, &count);
+  const tn_status st = tni_ref_floats(ev, n, i, &x, &count);
   for (int64_t k = 0; st == TN_OK && x && k < count; k++)
     if (fabs((double)x[k]) <= limit) *top = fmax(*top, fabs((double)x[k]));
   return st;
@@ -42,7 +41,7 @@ static tn_status greatest(tni_evaluation *ev, const tn_node *n, uint32_t i, doub
 static tn_status longest(tni_evaluation *ev, const tn_node *n, uint32_t i, int64_t D, double *top) {
   int64_t count;
   float *x;
-  const tn_status st = floats_of(ev, n, i, &x, &count);
+  const tn_status st = tni_ref_floats(ev, n, i, &x, &count);
   for (int64_t row = 0; st == TN_OK && x && row + D <= count; row += D) {
     double square = 0;
     for (int64_t d = 0; d < D; d++) square += (double)x[row + d] * (double)x[row + d];
@@ -96,5 +95,5 @@ tn_status tni_ref_attend_bound(tni_evaluation *ev, const tn_node *n, tni_evaluat
   for (int64_t i = 0; i < count; i++) top = fmax(top, fabs((double)y[i]));
   const double e = fmin(fmax(tni_reference_attend(&g), 1e-5 * top), FLT_MAX); /* an infinite bound judges nothing */
   for (int64_t i = 0; i < count; i++) out->bound[i] = (float)e;
-  return TN_OK;
+  return tni_ref_kept_bound(ev, n, out);
 }

@@ -89,10 +89,11 @@ static tn_status on_node(void *ctx, tn_id node, const tn_claim *c) {
   return f->sink->node(f->sink->ctx, node, &mine);
 }
 
-static tn_status say_layouts(const tn_claim_sink *sink, tn_id v) {
+static tn_status say_layouts(const fixed_device *d, const tn_claim_sink *sink, tn_id v) {
   static const tn_layout floats = {.h = TN_HDR(tn_layout), .dtype = TN_DT_F32, .rank = 4, .order = {0, 1, 2, 3}},
                          codes = {.h = TN_HDR(tn_layout), .dtype = TN_DT_I8, .rank = 4, .order = {0, 1, 2, 3}};
-  const tn_layout *list[] = {&floats, &codes};
+  const bool codes_first = d->wrong == FIXED_ok_codes;
+  const tn_layout *list[] = {codes_first ? &codes : &floats, codes_first ? &floats : &codes};
   return sink->state(sink->ctx, v, list, 2);
 }
 
@@ -102,6 +103,6 @@ tn_status fixed_claim(tn_device *pub, const tn_graph *g, const tn_dims *at, cons
   const tn_claim_sink mine = {.h = TN_HDR(tn_claim_sink), .ctx = &f, .node = on_node};
   tn_status st = d->inner->claim(d->inner, g, at, &mine, err);
   for (tn_id v = 0; st == TN_OK && v < g->n_values; v++)
-    if (g->values[v]->kind == TN_VALUE_STATE && g->values[v]->producer == TN_NONE) st = say_layouts(sink, v);
+    if (g->values[v]->kind == TN_VALUE_STATE && g->values[v]->producer == TN_NONE) st = say_layouts(d, sink, v);
   return st;
 }

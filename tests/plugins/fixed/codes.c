@@ -7,11 +7,17 @@
 
 #include "fixed.h"
 
-tn_id fixed_codes_query(const fixed_device *d, const tn_subgraph *s) {
+tn_id fixed_codes_query(const fixed_device *d, const tn_subgraph *s, tn_id *keys) {
   bool int8 = false;
   for (uint32_t i = 0; i < s->n_states; i++) int8 = int8 || s->layouts[i]->dtype == TN_DT_I8;
   for (uint32_t i = 0; d->wrong == FIXED_ok_codes && int8 && i < s->n_nodes; i++)
-    if (s->graph->nodes[s->nodes[i]]->op == TN_OP_ATTENTION) return s->graph->nodes[s->nodes[i]]->in[0];
+    if (s->graph->nodes[s->nodes[i]]->op == TN_OP_ATTENTION) {
+      const tn_id *in = s->graph->nodes[s->nodes[i]]->in;
+      const tn_id from = s->graph->values[in[1]]->producer; /* what appends: the cache is known by its state before */
+      const tn_node *append = from == TN_NONE ? NULL : s->graph->nodes[from];
+      *keys = append && append->op == TN_OP_TENSOR_SCATTER ? append->in[0] : in[1];
+      return in[0];
+    }
   return TN_NONE;
 }
 

@@ -66,7 +66,8 @@ typedef struct fixed_codes {
   float *room;
   uint64_t n, size; /* floats, and those of a head */
 } fixed_codes;
-tn_id fixed_codes_query(const fixed_device *d, const tn_subgraph *s); /* TN_NONE: it reads them as they are */
+/* TN_NONE: it reads them as they are. keys: what it is multiplied with. */
+tn_id fixed_codes_query(const fixed_device *d, const tn_subgraph *s, tn_id *keys);
 /* Gives the view the room in which the codes will be; false: no memory. */
 bool fixed_codes_attach(fixed_codes *c, tn_view *v);
 void fixed_codes_make(const fixed_codes *c);

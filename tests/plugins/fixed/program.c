@@ -18,7 +18,7 @@ struct tn_program {
   const tn_slot **slot_ptrs;
   const tn_task **task_ptrs;
   uint32_t phase;
-  tn_id query; /* whose codes attention reads */
+  tn_id query, keys; /* whose codes attention reads, and what it multiplies them with */
   tn_plan *latest; /* of the mistake plan_kept */
   uint32_t n_nodes;
   bool borrowed; /* of program_kept: inner is another's */
@@ -112,7 +112,7 @@ tn_status fixed_lower(tn_device *pub, const tn_subgraph *s, tn_program **out, tn
   if (!p) return fixed_fail(err, TN_E_NO_MEMORY, "no memory for a program");
   p->device = d;
   p->phase = s->graph->phase;
-  p->query = fixed_codes_query(d, s);
+  p->query = fixed_codes_query(d, s, &p->keys);
   p->n_nodes = s->n_nodes;
   p->borrowed = d->wrong == FIXED_program_kept && d->latest && d->latest->n_nodes == p->n_nodes;
   if (p->borrowed) p->inner = d->latest->inner;
@@ -181,8 +181,9 @@ static bool note_use(tn_args *a, uint32_t use, tn_view *v) {
   const tn_task *t = p->info.tasks[a->plan->task];
   const tn_slot *s = use < t->n_uses ? p->info.slots[t->uses[use].slot] : NULL;
   if (use < t->n_uses && t->uses[use].access == TN_WRITE) a->result = v->ptr, a->bytes = v->bytes;
-  if (s && s->kind == TN_SLOT_STATE) a->codes.size = (uint64_t)v->dims[3];
-  return !s || p->query == TN_NONE || s->value != p->query || fixed_codes_attach(&a->codes, v);
+  if (s && s->kind == TN_SLOT_STATE && s->value == p->keys) a->codes.size = (uint64_t)v->dims[3];
+  const bool reads = s && p->query != TN_NONE && s->value == p->query && !(t->uses[use].access & TN_WRITE);
+  return !reads || fixed_codes_attach(&a->codes, v);
 }
 
 static tn_status args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
