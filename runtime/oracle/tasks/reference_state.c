@@ -61,29 +61,8 @@ void tni_ref_state_store(const tni_sexec *x, const tni_sregion *q, const tni_ten
   move_rows_of_state(&w, x->pos, x->valid < w.total ? x->valid : w.total, true);
 }
 
-/* What keeping a row as `dtype` rounds element x of it by: kvrow.h, floats half a unit. */
-typedef struct kept_row {
-  float most, range; /* the largest magnitude; from the least to the largest element, 0 among them */
-} kept_row;
-
-static kept_row kept_row_of(const float *x, int64_t n) {
-  float lo = 0, hi = 0;
-  for (int64_t i = 0; i < n; i++) {
-    lo = fminf(lo, x[i]);
-    hi = fmaxf(hi, x[i]);
-  }
-  return (kept_row){fmaxf(-lo, hi), hi - lo};
-}
-
-static float kept_rounding(uint32_t dtype, const kept_row *r, float x) {
-  if (dtype == TN_DT_I8) return r->most / 254 * (1 + 0x1p-14f);
-  if (tni_kv_packed(dtype))
-    return (r->range / (dtype == TNI_DT_KEYS ? 31 : 15) * (1 + 0x1p-6f) + 0x1p-23f) * (0.5f + 0x1p-16f) + 0x1p-19f;
-  return fabsf(x) * (dtype == TN_DT_BF16 ? 0x1p-8f : 0x1p-11f) + 0x1p-25f;
-}
-
 tn_status tni_ref_state_bound(tni_evaluation *ev, const tni_sregion *q, tni_evaluated *e) {
-  const float *x = e->t.data;
+  const float *x = e->t.data, half = q->dtype == TN_DT_BF16 ? 0x1p-8f : 0x1p-11f;
   const int64_t size = q->rank == 4 ? q->dims[3] : 0;
   int64_t count = 0;
   float top = 0;
@@ -93,8 +72,12 @@ tn_status tni_ref_state_bound(tni_evaluation *ev, const tni_sregion *q, tni_eval
   if (!e->bound) return tni_fail_memory(ev->err, NULL);
   for (int64_t i = 0; i < count; i++) top = fabsf(x[i]) > top ? fabsf(x[i]) : top;
   for (int64_t row = 0; row + size <= count; row += size) {
-    const kept_row r = kept_row_of(x + row, size);
-    for (int64_t i = row; i < row + size; i++) e->bound[i] = kept_rounding(q->dtype, &r, x[i]) + 1e-5f * top;
+    float most = 0;
+    for (int64_t i = row; i < row + size; i++) most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    for (int64_t i = row; i < row + size; i++) {
+      const float step = q->dtype == TN_DT_I8 ? most / 254 * (1 + 0x1p-14f) : fabsf(x[i]) * half + 0x1p-25f;
+      e->bound[i] = step + 1e-5f * top;
+    }
   }
   return TN_OK;
 }
