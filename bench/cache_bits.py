@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""KL divergence of caches of few bits, before anybody writes kernels for them.
+"""KL divergence of caches of few bits: how `kv: int4` came to its format, and what else was tried (docs/quality.md).
 
   bench/cache_bits.py [--model DIR] [--positions N] [--windows N]
 
 Windows of N positions (2,048) of the texts in models/train/valid.json, joined by the end of text. Weights and activations stay f32; only
 keys and values are rounded, all positions, the newest too. `row`: one scale (and least value) for a head at a position. `channel`: one for
-a channel of a head over 32 or 128 positions. `turned`: rows after a Hadamard matrix, which the query takes as well. int8 is Tenon's own
-(runtime/ops/kernel/kvrow.h). Bits count 16 for a scale and 16 for a least value. Python with numpy, onnx and tokenizers.
+a channel of a head over 32 or 128 positions. `turned`: rows after a Hadamard matrix, which the query takes as well. int8 and int4 are
+Tenon's own (runtime/ops/kernel/kvrow.h); int4's scale and zero take 16 bits together. Other bits count 16 for a scale and 16 for a least
+value. Python with numpy, onnx and tokenizers.
 """
 import argparse
 import json
@@ -43,6 +44,19 @@ def rows(x, bits, how=between):
     return how(x, -1, bits)
 
 
+def zeroed(x, bits):
+    """kvrow.h's rows of few bits: a whole zero, a scale of 6 bits of mantissa, the next above where codes would not reach."""
+    most = 2 ** bits - 1
+    lo, hi = np.minimum(x.min(-1, keepdims=True), 0), np.maximum(x.max(-1, keepdims=True), 0)
+    step = (hi - lo) / most
+    unit = np.exp2(np.floor(np.log2(np.where(step > 0, step, 1)))) / 64
+    scale = np.rint(step / unit) * unit
+    scale[scale == 0] = 1
+    scale += unit * ((scale < step) & (np.rint(hi / scale) + np.rint(-lo / scale) > most))
+    zero = np.rint(-lo / scale).clip(0, most)
+    return ((np.rint(x / scale) + zero).clip(0, most) - zero) * scale
+
+
 def channels(x, bits, block):
     out = np.empty_like(x)
     for t in range(0, len(x), block):
@@ -65,6 +79,8 @@ def row_bits(bits, dim):
 
 KINDS = [  # name, keys, values, bits of keys and of values for a head of so many elements
     ("int8 rows", lambda k: rows(k, 8, symmetric), lambda v: rows(v, 8, symmetric), lambda d: (8 + 32 / d, 8 + 32 / d)),
+    ("int4: keys 5 bits by row, values 4", lambda k: zeroed(k, 5), lambda v: zeroed(v, 4), lambda d: (5 + 16 / d, 4 + 16 / d)),
+    ("4 bits by row, a whole zero", lambda k: zeroed(k, 4), lambda v: zeroed(v, 4), lambda d: (4 + 16 / d,) * 2),
     ("4 bits: keys by row, values by row", lambda k: rows(k, 4), lambda v: rows(v, 4), lambda d: (row_bits(4, d),) * 2),
     ("4 bits: keys by row turned, values by row", lambda k: turned(k, 4), lambda v: rows(v, 4), lambda d: (row_bits(4, d),) * 2),
     ("4 bits: keys by channel of 32, values by row", lambda k: channels(k, 4, 32), lambda v: rows(v, 4), lambda d: (5, row_bits(4, d))),
