@@ -2,17 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """KL divergence of caches of few bits: how `kv: int4` came to its format, and what else was tried (docs/quality.md).
 
-  bench/cache_bits.py [--model DIR] [--positions N] [--windows N]
+  bench/cache_bits.py [--model DIR] [--positions N] [--windows N] [--tenon PROGRAM]
 
 Windows of N positions (2,048) of the texts in models/train/valid.json, joined by the end of text. Weights and activations stay f32; only
 keys and values are rounded, all positions, the newest too. `row`: one scale (and least value) for a head at a position. `channel`: one for
 a channel of a head over 32 or 128 positions. `turned`: rows after a Hadamard matrix, which the query takes as well. int8 and int4 are
 Tenon's own (runtime/ops/kernel/kvrow.h); int4's scale and zero take 16 bits together. Other bits count 16 for a scale and 16 for a least
-value. Python with numpy, onnx and tokenizers.
+value. Python with numpy, onnx and tokenizers. --tenon: instead, what the program says of its own caches on the same windows (`eval`).
 """
 import argparse
 import json
 import os
+import subprocess
+import tempfile
 
 import numpy as np
 from palette import ROOT, Llama, log_softmax
@@ -91,15 +93,40 @@ KINDS = [  # name, keys, values, bits of keys and of values for a head of so man
 ]
 
 
+END = "<|endoftext|>"
+
+
+def measured(a, texts):
+    """Rows of what `tenon eval` says."""
+    with tempfile.TemporaryDirectory() as tmp:
+        text = os.path.join(tmp, "joined.txt")
+        with open(text, "w", encoding="utf-8") as f:
+            f.write(END + END.join(texts))
+        print("| caches | KL | same first |\n|---|---|---|")
+        for kv in ("f16", "bf16", "int8", "int4"):
+            profile = os.path.join(tmp, "p.yaml")
+            with open(profile, "w", encoding="utf-8") as f:
+                f.write(f"plugins: [host]\nkv: {kv}\n")
+            args = ["eval", a.model, "--text", text, "--profile", profile, "--against", "host", "--max-tokens", a.windows * a.positions,
+                    "--window", a.positions, "--stride", a.positions, "--format", "json"]
+            r = json.loads(subprocess.run([a.tenon, *map(str, args)], capture_output=True, text=True, check=True).stdout)
+            print(f"| {kv} | {r['kl_divergence']:.5f} | {100 * r['top1_agreement']:.2f} |", flush=True)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--model", default=os.path.join(ROOT, "models", "demo"))
     p.add_argument("--positions", type=int, default=2048)
     p.add_argument("--windows", type=int, default=4)
+    p.add_argument("--tenon", metavar="PROGRAM")
     a = p.parse_args()
+    texts = json.load(open(os.path.join(ROOT, "models", "train", "valid.json"), encoding="utf-8"))
+    if a.tenon:
+        measured(a, texts)
+        return
     m, tok = Llama(a.model), Tokenizer.from_file(os.path.join(a.model, "tokenizer.json"))
     ids = []
-    for text in json.load(open(os.path.join(ROOT, "models", "train", "valid.json"), encoding="utf-8")):
+    for text in texts:
         ids += [0] + tok.encode(text, add_special_tokens=False).ids
     windows = [np.array(ids[i * a.positions:(i + 1) * a.positions]) for i in range(a.windows)]
     want = [log_softmax(m.forward(w, m.w)[0].astype(np.float64)) for w in windows]

@@ -144,22 +144,36 @@ static void encode_few(const float *restrict x, int64_t n, float by, float zero,
   }
 }
 
-/* One unit's codes, as a row has them; fifth: NULL for values. */
-static void pack_unit(int unit, const uint8_t *codes, u8u *low, u8u *fifth) {
-  const int half = unit / 2, bytes = unit / 8;
-  for (int i = 0; i < half; i++) low[i] = (uint8_t)((codes[i] & 15) | codes[i + half] << 4);
+typedef uint8_t bytes16 __attribute__((vector_size(16)));
+typedef uint32_t words4 __attribute__((vector_size(16)));
+
+/* fifth: NULL for values. */
+static void pack_unit(const uint8_t *codes, u8u *low, u8u *fifth) {
+  const words4 by = {1, 2, 4, 8};
+  bytes16 a, b;
+  memcpy(&a, codes, sizeof a);
+  memcpy(&b, codes + sizeof a, sizeof b);
+  const bytes16 both = (a & 15) | b << 4;
+  memcpy(low, &both, sizeof both);
   if (!fifth) return;
-  memset(fifth, 0, (size_t)bytes);
-  for (int i = 0; i < unit; i++) fifth[i % bytes] |= (uint8_t)(codes[i] >> 4 << i / bytes);
+  const words4 bits = (words4)(a >> 4) * by | (words4)(b >> 4) * (by << 4);
+  const uint32_t w = bits[0] | bits[1] | bits[2] | bits[3];
+  memcpy(fifth, &w, sizeof w);
+}
+
+/* The last one of half the elements. */
+static void pack_half_unit(const uint8_t *codes, u8u *low, u8u *fifth) {
+  uint8_t bits[2] = {0};
+  for (int i = 0; i < UNIT / 4; i++) low[i] = (uint8_t)((codes[i] & 15) | codes[i + UNIT / 4] << 4);
+  for (int i = 0; i < UNIT / 2; i++) bits[i % 2] |= (uint8_t)(codes[i] >> 4 << i / 2);
+  if (fifth) memcpy(fifth, bits, sizeof bits);
 }
 
 static void pack_codes(const uint8_t *codes, int64_t n, u8u *low, u8u *fifth) {
-  for (int64_t i = 0; i < n; i += UNIT)
-    pack_unit(n - i < UNIT ? UNIT / 2 : UNIT, codes + i, low + i / 2, fifth ? fifth + i / 8 : NULL);
+  int64_t i = 0;
+  for (; i + UNIT <= n; i += UNIT) pack_unit(codes + i, low + i / 2, fifth ? fifth + i / 8 : NULL);
+  if (i < n) pack_half_unit(codes + i, low + i / 2, fifth ? fifth + i / 8 : NULL);
 }
-
-typedef uint8_t bytes16 __attribute__((vector_size(16)));
-typedef uint32_t words4 __attribute__((vector_size(16)));
 
 /* 16 where byte i of w has its bit of `which`. */
 static bytes16 fifth_bits(words4 w, words4 which) { return (bytes16)((bytes16)(w & which) != 0) & 16; }
@@ -169,8 +183,7 @@ static void put_less(int8_t *to, bytes16 x, int zero) {
   memcpy(to, &x, sizeof x);
 }
 
-/* fifth: NULL for values. */
-static void unpack_unit(const u8u *low, const u8u *fifth, int zero, int8_t *codes) {
+static inline void unpack_unit(const u8u *low, const u8u *fifth, int zero, int8_t *codes) {
   const words4 first = {0x01010101, 0x02020202, 0x04040404, 0x08080808}, second = first << 4;
   bytes16 x;
   memcpy(&x, low, sizeof x);
@@ -185,7 +198,6 @@ static void unpack_unit(const u8u *low, const u8u *fifth, int zero, int8_t *code
   put_less(codes + sizeof a, b, zero);
 }
 
-/* The last one of half the elements. */
 static void unpack_half_unit(const u8u *low, const u8u *fifth, int zero, int8_t *codes) {
   for (int i = 0; i < UNIT / 2; i++) {
     const int four = i < UNIT / 4 ? low[i] & 15 : low[i - UNIT / 4] >> 4, bit = fifth ? fifth[i % 2] >> i / 2 & 1 : 0;
@@ -195,14 +207,17 @@ static void unpack_half_unit(const u8u *low, const u8u *fifth, int zero, int8_t 
 
 /* Codes less zero of elements [first, first + n) of a row of `all`; first is a multiple of UNIT. */
 static void unpack_codes(bool keys, const u8u *row, int64_t all, int64_t first, int64_t n, int zero, int8_t *codes) {
-  const u8u *low = row + first / 2, *fifth = row + all / 2 + first / 8;
+  const u8u *low = row + (first >> 1), *fifth = row + (all >> 1) + (first >> 3);
   int64_t i = 0;
-  for (; i + UNIT <= n; i += UNIT) unpack_unit(low + i / 2, keys ? fifth + i / 8 : NULL, zero, codes + i);
+  if (keys)
+    for (; i + UNIT <= n; i += UNIT) unpack_unit(low + i / 2, fifth + i / 8, zero, codes + i);
+  else
+    for (; i + UNIT <= n; i += UNIT) unpack_unit(low + i / 2, NULL, zero, codes + i);
   if (i < n) unpack_half_unit(low + i / 2, keys ? fifth + i / 8 : NULL, zero, codes + i);
 }
 
-static few_bits read_word(uint32_t dtype, const u8u *row, int64_t n) {
-  const u8u *word = row + tni_kv_pitch(dtype, n) - sizeof(uint16_t);
+static few_bits read_word(bool keys, const u8u *row, int64_t n) {
+  const u8u *word = row + (n >> 1) + (keys ? n >> 3 : 0);
   const uint32_t w = (uint32_t)word[0] | (uint32_t)word[1] << 8;
   return (few_bits){scale_of(w >> ZERO_BITS), (int)(w & 31)};
 }
@@ -237,12 +252,13 @@ static void store_few(uint32_t dtype, void *row, uint32_t from, const void *src,
 }
 
 static void load_few(uint32_t from, const void *row, uint32_t to, void *dst, int64_t step, int64_t n) {
-  const few_bits f = read_word(from, row, n);
+  const bool keys = from == TNI_DT_KEYS;
+  const few_bits f = read_word(keys, row, n);
   int8_t codes[TNI_CHUNK];
   float v[TNI_CHUNK];
   for (int64_t i = 0; i < n; i += TNI_CHUNK) {
     const int64_t m = n - i < TNI_CHUNK ? n - i : TNI_CHUNK;
-    unpack_codes(from == TNI_DT_KEYS, row, n, i, m, f.zero, codes);
+    unpack_codes(keys, row, n, i, m, f.zero, codes);
     if (to == TN_DT_F32 && step == 1) {
       decode_row(codes, m, f.scale, (float *)dst + i);
       continue;
@@ -253,8 +269,9 @@ static void load_few(uint32_t from, const void *row, uint32_t to, void *dst, int
 }
 
 void tni_kv_unpack(uint32_t from, const void *row, void *int8_row, int64_t n) {
-  const few_bits f = read_word(from, row, n);
-  unpack_codes(from == TNI_DT_KEYS, row, n, 0, n, f.zero, int8_row);
+  const bool keys = from == TNI_DT_KEYS;
+  const few_bits f = read_word(keys, row, n);
+  unpack_codes(keys, row, n, 0, n, f.zero, int8_row);
   memcpy((char *)int8_row + codes_bytes(n), &f.scale, sizeof f.scale);
 }
 
