@@ -4,8 +4,8 @@
  *
  * A layout is a dtype, an order of the dims of the cache's view, two alignments, and whether it may be a ring
  * (tn_layout). The host's kernels take float32, float16, bfloat16 and quantized int8 in any order that keeps the
- * elements of a head side by side, rings too, and rows of few bits where nobody else reads them; what other devices ask for beyond that is a legal answer that is refused
- * with a reason.
+ * elements of a head side by side, rings too, and rows of few bits where nobody else reads them; what other devices ask
+ * for beyond that is a legal answer that is refused with a reason.
  */
 #ifndef TENON_PLACE_LAYOUTS_H
 #define TENON_PLACE_LAYOUTS_H

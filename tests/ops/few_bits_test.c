@@ -215,8 +215,8 @@ static bool make_cache(const attend_case *c, uint32_t dtype, int64_t size, uint3
   const int64_t dims[2][4] = {{c->batch, c->kv_heads, c->keys, size}, {c->batch, c->keys, c->kv_heads * size, 0}};
   memcpy(k->t.dims, dims[c->flat], sizeof dims[0]);
   const int64_t row = c->kv_heads * k->pitch, whole = k->rows * row;
-  const int64_t strides[2][TN_MAX_RANK] = {
-      {whole, k->pitch, row, 1, 0, c->ring}, {whole, row, 1, 0, 0, c->ring, k->pitch, c->kv_heads}};
+  const int64_t strides[2][TN_MAX_RANK] = {{whole, k->pitch, row, 1, 0, c->ring},
+                                           {whole, row, 1, 0, 0, c->ring, k->pitch, c->kv_heads}};
   memcpy(k->strides, strides[c->flat], sizeof k->strides);
   return true;
 }
@@ -248,8 +248,14 @@ static bool attend(const ht_node *n, const cache *k, const cache *v, tni_tensor 
   in[2] = &v->t;
   const uint64_t scratch = tni_attention_scratch(&n->node->pub, in, n->n_in, 1);
   tni_run_inline(&run);
-  tni_kargs a = {.node = &n->node->pub, .in = in, .out = &y, .n_in = n->n_in, .n_out = 1, .run = &run,
-                 .err = (tn_error *)(uintptr_t)&n->err, .in_strides = strides};
+  tni_kargs a = {.node = &n->node->pub,
+                 .in = in,
+                 .out = &y,
+                 .n_in = n->n_in,
+                 .n_out = 1,
+                 .run = &run,
+                 .err = (tn_error *)(uintptr_t)&n->err,
+                 .in_strides = strides};
   a.scratch = aligned_alloc(64, (size_t)((scratch + 63) & ~UINT64_C(63)));
   const tn_status st = a.scratch ? tni_kernel_call(tni_k_attention, &a) : TN_E_NO_MEMORY;
   free(a.scratch);
@@ -268,10 +274,11 @@ static bool is_seen(const attend_case *c, const uint8_t *mask, int64_t b, int64_
 
 /* One query in double. wide: how far int8 products may be off (kept.h): queries by half a step, which moves scores, and
  * probabilities by half a step of the largest. */
-static double query_off(const attend_case *c, const ht_node *n, const cache *k, const cache *v, const float *got, int64_t b,
-                        int64_t h, int64_t i, double *wide) {
+static double query_off(const attend_case *c, const ht_node *n, const cache *k, const cache *v, const float *got,
+                        int64_t b, int64_t h, int64_t i, double *wide) {
   const int64_t kv = b * c->kv_heads + h / (c->heads / c->kv_heads);
-  const float *q = (const float *)n->in[0].data + query_at(c, b, h, i, c->size), *y = got + query_at(c, b, h, i, c->v_size);
+  const float *q = (const float *)n->in[0].data + query_at(c, b, h, i, c->size),
+              *y = got + query_at(c, b, h, i, c->v_size);
   double *p = malloc((size_t)c->keys * sizeof *p), sum = 0, off = 0, most = 0, moved = 0, top = 0, largest = 0;
   for (int64_t d = 0; d < c->size; d++) most = fmax(most, fabs((double)q[d]) / sqrt((double)c->size));
   for (int64_t key = 0; p && key < c->keys; key++) {
@@ -309,9 +316,12 @@ static void one_attend(const attend_case *c) {
   cache kc, vc, kb, vb;
   ht_node n;
   const long long B = c->batch, H = c->heads, G = c->kv_heads, L = c->length, T = c->keys, D = c->size, E = c->v_size;
-  snprintf(q, sizeof q, c->flat ? "f32[%lld,%lld,%lld]" : "f32[%lld,%lld,%lld,%lld]", B, c->flat ? L : H, c->flat ? H * D : L, D);
-  snprintf(k, sizeof k, c->flat ? "f32[%lld,%lld,%lld]" : "f32[%lld,%lld,%lld,%lld]", B, c->flat ? T : G, c->flat ? G * D : T, D);
-  snprintf(v, sizeof v, c->flat ? "f32[%lld,%lld,%lld]" : "f32[%lld,%lld,%lld,%lld]", B, c->flat ? T : G, c->flat ? G * E : T, E);
+  snprintf(q, sizeof q, c->flat ? "f32[%lld,%lld,%lld]" : "f32[%lld,%lld,%lld,%lld]", B, c->flat ? L : H,
+           c->flat ? H * D : L, D);
+  snprintf(k, sizeof k, c->flat ? "f32[%lld,%lld,%lld]" : "f32[%lld,%lld,%lld,%lld]", B, c->flat ? T : G,
+           c->flat ? G * D : T, D);
+  snprintf(v, sizeof v, c->flat ? "f32[%lld,%lld,%lld]" : "f32[%lld,%lld,%lld,%lld]", B, c->flat ? T : G,
+           c->flat ? G * E : T, E);
   snprintf(mask, sizeof mask, "bool[%lld,1,1,%lld]", B, T);
   snprintf(valid, sizeof valid, B == 1 ? "i64[1] %lld" : "i64[2] %lld %lld", T, T);
   CU_ASSERT_FATAL(ht_node_make(&n, "Attention", 24, c->attrs, in, 1));
@@ -324,8 +334,10 @@ static void one_attend(const attend_case *c) {
   n.in[0].data = x;
   for (int64_t i = 0; c->masked && i < c->batch * c->keys; i++) ((uint8_t *)n.in[3].data)[i] = i % 5 != 2;
   for (int i = 0; i < 2; i++) {
-    tni_tensor out = {.dtype = TN_DT_F32, .rank = c->flat ? 3 : 4, .bytes = (uint64_t)(rows * c->v_size) * sizeof(float)};
-    const int64_t dims[2][4] = {{c->batch, c->heads, c->length, c->v_size}, {c->batch, c->length, c->heads * c->v_size, 0}};
+    tni_tensor out = {
+        .dtype = TN_DT_F32, .rank = c->flat ? 3 : 4, .bytes = (uint64_t)(rows * c->v_size) * sizeof(float)};
+    const int64_t dims[2][4] = {{c->batch, c->heads, c->length, c->v_size},
+                                {c->batch, c->length, c->heads * c->v_size, 0}};
     memcpy(out.dims, dims[c->flat], sizeof dims[0]);
     out.data = y[i] = malloc(out.bytes);
     CU_ASSERT_FATAL(y[i] && attend(&n, i ? &kb : &kc, i ? &vb : &vc, &out));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Caches of few bits (`kv: int4`), on the decoder of ring_test.c with heads of 16 elements: rows do not depend on each
- * other, so steps give the same bits however they are cut, on rings, after truncating, sharing, a file and in slots. Who
- * else reads a cache, and heads that are no whole units, keep float32.
+ * other, so steps give the same bits however they are cut, on rings, after truncating, sharing, a file and in slots.
+ * Who else reads a cache, and heads that are no whole units, keep float32.
  */
 #include <math.h>
 
@@ -52,7 +52,8 @@ static void test_cuts(void) {
   as_before();
 }
 
-/* One profile: what keys and values are kept as, and whether it is told that the wish is not met. exact: f32's logits. */
+/* One profile: what keys and values are kept as, and whether it is told that the wish is not met. exact: f32's logits.
+ */
 static void one_kind(const char *profile, const uint32_t dtypes[2], const float *exact) {
   walk w;
   float *got = malloc(LONG * VOCAB * sizeof *got);

@@ -124,8 +124,8 @@ const int64_t walk_cuts[][8] = {{16, 7, 1, 1, 5, 9}, {1}, {16}, {3, 13}};
 float *walk_logits(const char *profile, int64_t first, int64_t second, const int64_t *sizes, int64_t rows[2]) {
   walk w;
   float *got = malloc(LONG * VOCAB * sizeof *got);
-  bool ok =
-      got && walk_begin(&w, profile, first, second) && walk_keep(&w, w.r.s, CAPACITY, STEP) && walk_steps(&w, w.r.s, sizes, LONG, got);
+  bool ok = got && walk_begin(&w, profile, first, second) && walk_keep(&w, w.r.s, CAPACITY, STEP) &&
+            walk_steps(&w, w.r.s, sizes, LONG, got);
   for (int l = 0; ok && rows && l < 2; l++) rows[l] = w.r.s->states[2 * l].t.dims[TNI_STATE_ROWS];
   rig_finish(&w.r);
   if (ok) return got;

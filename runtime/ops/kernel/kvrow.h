@@ -18,7 +18,8 @@
  *   2 bytes: zero + 32 * s, the lower byte first: scale = s * 2^-23 below s = 64, then (64 + s % 64) * 2^(s / 64 - 24).
  * Scales go up to 126 * 2^7. s = 2047 is a row that reads as NaN throughout: one with an inf or NaN, or with more than
  * that. A scale of 2^-24 or less is 0, and so is the row.
- * |x - element| <= scale * (1/2 + 2^-16), scale <= (hi - lo) / most * (1 + 2^-6) + 2^-23; of a row of zeros most * 2^-24.
+ * |x - element| <= scale * (1/2 + 2^-16), scale <= (hi - lo) / most * (1 + 2^-6) + 2^-23; of a row of zeros most *
+ * 2^-24.
  *
  * Rows need no alignment. Any thread; src and row do not overlap.
  */
@@ -38,8 +39,8 @@ bool tni_kv_dtype(uint32_t dtype);
 bool tni_kv_quantized(uint32_t dtype);
 /* Few bits. */
 static inline bool tni_kv_packed(uint32_t dtype) { return dtype == TNI_DT_KEYS || dtype == TNI_DT_VALUES; }
-/* From one row to the next where they lie close, in elements: n, and for int8 the padding and the scale too. Of few bits
- * an element of memory is a byte. */
+/* From one row to the next where they lie close, in elements: n, and for int8 the padding and the scale too. Of few
+ * bits an element of memory is a byte. */
 int64_t tni_kv_pitch(uint32_t dtype, int64_t n);
 
 /* n floats of dtype `from`, each `step` elements after the last, become a row; and back. */

@@ -22,7 +22,9 @@ static const void *block_rows(const attention *a, const operand *past, const ope
   const int64_t before = past->data ? a->past : 0, words = (size + 1) / 2;
   const operand *x = key < before ? past : now;
   const bool apart = x == past ? key + n > before : x->ring && row_of(x, key - before) + n > x->ring;
-  const bool as_kept = a->kept ? !tni_kv_packed(x->dtype) : a->b16 ? size % 2 == 0 && x->row % 2 == 0 : x->dtype == TN_DT_F32;
+  const bool as_kept = a->kept  ? !tni_kv_packed(x->dtype)
+                       : a->b16 ? size % 2 == 0 && x->row % 2 == 0
+                                : x->dtype == TN_DT_F32;
   if (!apart && as_kept) {
     *ld = x->row;
     return row_at(a, past, now, t, key);

@@ -18,8 +18,9 @@
  * (hot.h). A processor with an instruction for it reads half the bytes and multiplies twice as many in a cycle.
  * aarch64's rounds these sums its own way (tni_hot.odd_b16).
  *
- * Where K and V are both quantized (rows of few bits are unpacked to int8, block by block), or both float16, and the processor multiplies these (kept.h: aarch64), queries and
- * probabilities are rounded as well and the sums are kept.h's. There, and by BFMMLA, the instruction set changes bits.
+ * Where K and V are both quantized (rows of few bits are unpacked to int8, block by block), or both float16, and the
+ * processor multiplies these (kept.h: aarch64), queries and probabilities are rounded as well and the sums are
+ * kept.h's. There, and by BFMMLA, the instruction set changes bits.
  *
  * A sink is what was summed up before the first part: m = sink, l = 1. A slope is added as f32(slope * f32(j - i)).
  *
@@ -392,7 +393,8 @@ static bool rows_are_heads(const attention *a, const tni_kargs *k) {
 
 static const tni_kept *kept_of(const attention *a, uint32_t k, uint32_t v) {
   const bool codes = tni_kv_quantized(k) && tni_kv_quantized(v);
-  if ((!codes && (k != TN_DT_F16 || v != TN_DT_F16)) || a->size % TNI_KEPT_UNIT || a->v_size % TNI_KEPT_UNIT) return NULL;
+  if (!codes && (k != TN_DT_F16 || v != TN_DT_F16)) return NULL;
+  if (a->size % TNI_KEPT_UNIT || a->v_size % TNI_KEPT_UNIT) return NULL;
   if (a->size == 0 || a->size > TNI_KEPT_MOST) return NULL;
   return tni_hot_kept(codes ? TNI_KEPT_I8 : TNI_KEPT_F16);
 }
