@@ -24,7 +24,11 @@ TOKENS, CHARS, BINS, LEVELS = 320, 1200, 1024, 16
 
 
 class Llama:
-    """Weights as [K,N]; forward keeps what backward needs."""
+    """Weights as [K,N]; forward keeps what backward needs. cached(keys, values), both [T,heads,dim], gives what attention reads."""
+
+    @staticmethod
+    def cached(k, v):
+        return k, v
 
     def __init__(self, folder):
         g = onnx.load(os.path.join(folder, "model.onnx")).graph
@@ -68,6 +72,7 @@ class Llama:
             h, r1 = self.rms(x, self.norms[i][0])
             q, k, v = (product(f"{i}.{n}", h).reshape(T, -1, self.dim) for n in "qkv")
             q, k = self.rope(q, 1), self.rope(k, 1)
+            k, v = self.cached(k, v)
             kr, vr = np.repeat(k, each, 1), np.repeat(v, each, 1)
             s = np.einsum("thd,shd->hts", q, kr) / np.float32(np.sqrt(self.dim))
             s = np.where(np.tri(T, dtype=bool), s, np.float32(-1e30))

@@ -35,7 +35,8 @@ INT4_GROUP = 128
 # label, plugin, options (of the host: of the profile), what runs it: "" here, "arm" the --aarch64 program; calibrated
 ROWS = [("host f32", "host", "", "", False), ("host f32, f16 caches", "host", "kv: f16", "", False),
         ("host f32, bf16 caches", "host", "kv: bf16", "", False),
-        ("host f32, int8 caches", "host", "kv: int8", "", False)]
+        ("host f32, int8 caches", "host", "kv: int8", "", False),
+        ("host f32, int4 caches", "host", "kv: int4", "", False)]
 for arch, plugin in (("", "cpu-avx2-lut"), ("arm", "cpu-neon-lut")):
     for label, options in (("w4g, groups of 32", "group: 32"), ("w4g, groups of 128", "group: 128"),
                            ("bit-serial, 1 plane", "format: lut1"), ("bit-serial, ternary", "format: lutt"),

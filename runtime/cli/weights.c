@@ -12,7 +12,7 @@ enum { LINE = 512 };
 /* "f32" of "float32". */
 static const char *short_dtype(const char *name) {
   static const char *const names[][2] = {
-      {"float32", "f32"}, {"float16", "f16"}, {"bfloat16", "bf16"}, {"int8", "i8"}, {"uint8", "u8"}};
+      {"float32", "f32"}, {"float16", "f16"}, {"bfloat16", "bf16"}, {"int8", "i8"}, {"uint8", "u8"}, {"int4", "i4"}};
   for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
     if (strcmp(name, names[i][0]) == 0) return names[i][1];
   return name ? name : "unknown";

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
+#include "runtime/graph/kept_dtype.h"
 #include "runtime/graph/priv.h"
 
 #define EMPTY_DIMS_MAX (INT64_C(1) << 30)
@@ -42,8 +43,14 @@ static const dtype_info dtype_infos[TN_DT_COUNT] = {
     [TN_DT_I2] = {"int2", 2},
 };
 
-uint32_t tni_dtype_bits(uint32_t dtype) { return dtype < TN_DT_COUNT ? dtype_infos[dtype].bits : 0; }
-const char *tni_dtype_name(uint32_t dtype) { return dtype < TN_DT_COUNT ? dtype_infos[dtype].name : "unknown"; }
+static dtype_info info_of(uint32_t dtype) {
+  static const dtype_info keys = {"int4 keys", 8}, values = {"int4 values", 8}, none = {"unknown", 0};
+  if (dtype < TN_DT_COUNT) return dtype_infos[dtype];
+  return dtype == TNI_DT_KEYS ? keys : dtype == TNI_DT_VALUES ? values : none;
+}
+
+uint32_t tni_dtype_bits(uint32_t dtype) { return info_of(dtype).bits; }
+const char *tni_dtype_name(uint32_t dtype) { return info_of(dtype).name; }
 
 tn_status tni_dims_count(const int64_t *dims, uint32_t rank, int64_t *count) {
   int64_t n = 1; /* of the other dims, where one is 0: code may go through them */

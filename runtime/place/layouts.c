@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
+#include "runtime/graph/graph.h"
+#include "runtime/graph/kept_dtype.h"
 
 enum { MAX_LAYOUTS = 64, MAX_ALIGN = 65536 };
 
@@ -45,6 +47,32 @@ bool tni_state_takes(const tn_value *v, uint32_t dtype) {
   if (v->dtype != TN_DT_F32) return dtype == v->dtype;
   if (dtype == TN_DT_I8) return v->rank == 4 || (v->rank == 3 && v->state && v->state->heads > 0);
   return dtype == TN_DT_F32 || dtype == TN_DT_F16 || dtype == TN_DT_BF16;
+}
+
+static bool is_read_as(const tni_graph *g, tn_id v, uint32_t input) {
+  const tn_value *x = &tni_graph_value(g, v)->pub;
+  for (uint32_t u = 0; u < x->n_uses; u++) {
+    const tn_node *n = &tni_graph_node(g, x->uses[u])->pub;
+    if (tni_is_attention(n->op) && n->n_in > input && n->in[input] == v) return true;
+  }
+  return false;
+}
+
+/* Rows of few bits are whole units of 16 elements. */
+static bool takes_few_bits(const tni_graph *g, const tn_value *v) {
+  enum { UNIT = 16 };
+  int64_t size;
+  if (!tni_state_takes(v, TN_DT_I8) || !tni_ex_is_const(g->exprs, v->dims[v->rank - 1], &size)) return false;
+  if (v->rank == 3) size /= v->state->heads;
+  return size > 0 && size % UNIT == 0;
+}
+
+uint32_t tni_state_kept(const tni_graph *g, uint32_t k, uint32_t wish) {
+  const tn_value *v = &tni_graph_value(g, g->states[k].in)->pub;
+  const tn_id out = g->states[k].out;
+  if (wish != TN_DT_I4) return wish != TN_DT_UNDEFINED && tni_state_takes(v, wish) ? wish : TN_DT_UNDEFINED;
+  if (!takes_few_bits(g, v)) return TN_DT_UNDEFINED;
+  return is_read_as(g, out, 2) && !is_read_as(g, out, 1) ? TNI_DT_VALUES : TNI_DT_KEYS;
 }
 
 static bool has_kernels(const tn_layout *l, const tn_value *v, char *why, size_t n) {

@@ -4,8 +4,8 @@
  *
  * A layout is a dtype, an order of the dims of the cache's view, two alignments, and whether it may be a ring
  * (tn_layout). The host's kernels take float32, float16, bfloat16 and quantized int8 in any order that keeps the
- * elements of a head side by side, rings too; what other devices ask for beyond that is a legal answer that is refused
- * with a reason.
+ * elements of a head side by side, rings too, and rows of few bits where nobody else reads them; what other devices ask
+ * for beyond that is a legal answer that is refused with a reason.
  */
 #ifndef TENON_PLACE_LAYOUTS_H
 #define TENON_PLACE_LAYOUTS_H
@@ -30,6 +30,9 @@ tn_layout tni_state_layout(const tn_value *v);
 /* Whether the host can keep cache v as that dtype, for float32 values: any of the floats, and int8 where the heads are
  * known. */
 bool tni_state_takes(const tn_value *v, uint32_t dtype);
+/* What the host keeps state k as where the profile wishes for `wish`: that, or for TN_DT_I4 one of kept_dtype.h: what
+ * attention reads as values alone is kept as values, all else as keys. TN_DT_UNDEFINED: it has no kernels for it. */
+uint32_t tni_state_kept(const tni_graph *g, uint32_t k, uint32_t wish);
 
 /* Copies what a plugin gave: out[n] on the arena. A string that says what is wrong with it, or NULL. Layouts that the
  * host has no kernels for are left out; none left: why says so of the first. */

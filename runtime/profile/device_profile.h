@@ -33,8 +33,8 @@
  *   priority: normal         # a wish to engines: low, normal, high (tn_item.priority)
  *   power: none              # a wish to devices while there are sessions: none, save, balanced, sustained, burst
  *                            # (tenon/power.h)
- *   kv: f32                  # what caches are kept as: f32, f16, bf16 or int8 (quantized by row and head); devices
- * that # do not take it keep theirs. Not said: what devices ask for, else the model's own kv_ring: true            #
+ *   kv: f32                  # what caches are kept as: f32, f16, bf16, int8 or int4 (quantized by row and head);
+ * devices that # do not take it keep theirs. Not said: what devices ask for, else the model's own kv_ring: true     #
  * caches whose readers look back a fixed window keep only what that needs embeddings: source       # or packed: rows of
  * an embedding come from the weight that a plugin packs for the product # with the same table (tied embeddings), where
  * there is one map: shared              # or copy: the model's files and packed weights are copied into memory when

@@ -343,7 +343,7 @@ static tn_status read_kv(profile_reader *r, const tni_yaml *root) {
   static const struct {
     const char *name;
     uint32_t dtype;
-  } kinds[] = {{"f32", TN_DT_F32}, {"f16", TN_DT_F16}, {"bf16", TN_DT_BF16}, {"int8", TN_DT_I8}};
+  } kinds[] = {{"f32", TN_DT_F32}, {"f16", TN_DT_F16}, {"bf16", TN_DT_BF16}, {"int8", TN_DT_I8}, {"int4", TN_DT_I4}};
   const tni_yaml *kv = tni_yaml_get(root, "kv"), *ring = tni_yaml_get(root, "kv_ring");
   const char *text = NULL;
   tn_status st = ring ? tni_yaml_bool(&r->doc, ring, "kv_ring", &r->p->kv_ring, r->err) : TN_OK;
@@ -352,7 +352,7 @@ static tn_status read_kv(profile_reader *r, const tni_yaml *root) {
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (strcmp(text, kinds[i].name) == 0) r->p->kv = kinds[i].dtype;
   if (r->p->kv != TN_DT_UNDEFINED) return TN_OK;
-  return tni_yaml_fail(&r->doc, kv, r->err, "'kv' is f32, f16, bf16 or int8, not '%.64s'", text);
+  return tni_yaml_fail(&r->doc, kv, r->err, "'kv' is f32, f16, bf16, int8 or int4, not '%.64s'", text);
 }
 
 static tn_status read_map(profile_reader *r, const tni_yaml *y) {

@@ -6,6 +6,7 @@
 
 #include "runtime/base/base.h"
 #include "runtime/graph/graph.h"
+#include "runtime/ops/kernel/kernel.h"
 #include "runtime/pack/pack.h"
 #include "runtime/plugin/load/load.h"
 
@@ -174,7 +175,7 @@ static json_t *cache_dtypes(const tn_model *m) {
   json_t *list = json_array();
   uint64_t seen = 0;
   for (uint32_t k = 0; m->state_layouts && k < m->graph->n_states; k++) {
-    const uint32_t dtype = m->state_layouts[k].dtype;
+    const uint32_t kept = m->state_layouts[k].dtype, dtype = tni_kv_packed(kept) ? TN_DT_I4 : kept;
     if (dtype < 64 && !(seen >> dtype & 1)) json_array_append_new(list, json_string(tni_dtype_name(dtype)));
     if (dtype < 64) seen |= UINT64_C(1) << dtype;
   }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
+#include "runtime/ops/kernel/kernel.h"
 #include "runtime/session/state.h"
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }
@@ -84,6 +85,10 @@ static uint32_t kept_as(const tn_model *m, uint32_t k) {
   return past == TN_DT_F16 || past == TN_DT_BF16 ? past : TN_DT_UNDEFINED;
 }
 
+static bool is_kept_as(const tn_layout *l, uint32_t wish) {
+  return l->dtype == wish || (wish == TN_DT_I4 && tni_kv_packed(l->dtype));
+}
+
 /* What the profile wants wins where all who ask can do it; *kept: it did not. */
 static tn_status agree_layout(tn_model *m, uint32_t k, const char **kept, tn_error *err) {
   const tni_gstate *g = &m->graph->states[k];
@@ -96,13 +101,14 @@ static tn_status agree_layout(tn_model *m, uint32_t k, const char **kept, tn_err
   if (st != TN_OK) return st;
   *l = plain;
   if (!a.n) {
-    if (wish != TN_DT_UNDEFINED && tni_state_takes(&v->pub, wish)) l->dtype = wish;
+    const uint32_t kept_as_wished = tni_state_kept(m->graph, k, wish);
+    if (kept_as_wished != TN_DT_UNDEFINED) l->dtype = kept_as_wished;
     l->flags = TN_LAYOUT_CIRCULAR;
   } else if (!(wish != TN_DT_UNDEFINED && tni_layouts_agree(a.by, a.n, wish, l)) &&
              !tni_layouts_agree(a.by, a.n, TN_DT_UNDEFINED, l)) {
     return layouts_disagree(m, &a, value_of(m, g->past)->pub.name, err);
   }
-  if (m->rt->profile->kv != TN_DT_UNDEFINED && l->dtype != wish) *kept = value_of(m, g->past)->pub.name;
+  if (m->rt->profile->kv != TN_DT_UNDEFINED && !is_kept_as(l, wish)) *kept = value_of(m, g->past)->pub.name;
   m->state_windows[k] = window_of(m, k);
   if (m->state_windows[k] < 0 || !m->rt->profile->kv_ring) l->flags &= ~(uint32_t)TN_LAYOUT_CIRCULAR;
   if (!(l->flags & TN_LAYOUT_CIRCULAR)) return TN_OK;

@@ -92,7 +92,7 @@ class Report(common.Case):
         asked = self.report("--prompt", "A <b>\"bold\" & 'quoted'", "--work", self.tmp / "work")
         figures = self.json(*asked)
         rows = {r["label"]: r for r in figures["rows"]}
-        self.assertEqual(list(rows), ["f32", "f32, cache f16", "f32, cache bf16", "f32, cache int8", "default", "w4g:32", "w2g"])
+        self.assertEqual(list(rows), ["f32", "f32, cache f16", "f32, cache bf16", "f32, cache int8", "f32, cache int4", "default", "w4g:32", "w2g"])
         self.assertEqual(figures["failed"], 0)
         text = (self.tmp / "r.html").read_text()
         page = Page(text)

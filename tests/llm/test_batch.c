@@ -23,7 +23,7 @@ static const char *const prompts[PROMPTS] = {
     "One day, Tom and his mother went to the park. Tom saw a cat. He",
     "They"};
 
-static bool four_bits; /* the plugin's weights: other texts, in which less repeats */
+static bool rounded; /* weights or caches: other texts, in which less repeats */
 static const char repeats[] = "Tom saw a cat. Tom saw a dog. Tom saw a cat. Tom saw a dog. Tom saw a cat. Tom saw a";
 
 typedef struct want {
@@ -139,7 +139,7 @@ static size_t mix(tn_lm *lm, const want *w, const tn_batch_opts *o, const guessi
     }
   }
   CU_ASSERT_EQUAL(tn_batch_guess_counts(b, TN_BATCH_ALL, &g, NULL), TN_OK);
-  CU_ASSERT(g.came <= g.tried && (how->draft || (how->lookup && !four_bits) ? g.came > 0 : how->lookup || !g.tried));
+  CU_ASSERT(g.came <= g.tried && (how->draft || (how->lookup && !rounded) ? g.came > 0 : how->lookup || !g.tried));
   tn_batch_destroy(b);
   return cached;
 }
@@ -214,15 +214,15 @@ static void test_steps(void) {
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
     const size_t with = count_steps(lm, ways[i].n, &ways[i].how, ways[i].flags, &tried, &came, got);
     CU_ASSERT_EQUAL(with + came, without);
-    CU_ASSERT(came >= (four_bits && !ways[i].how.draft ? 0 : 4) && came <= tried);
+    CU_ASSERT(came >= (rounded && !ways[i].how.draft ? 0 : 4) && came <= tried);
     CU_ASSERT(got[0].n == 40 && memcmp(got[0].ids, plain->ids, 40 * sizeof *plain->ids) == 0);
   }
   /* A draft does not guess for three; lookup does. */
   (void)count_steps(lm, 3, &(guessing){0, 8}, 0, &tried, &came, got);
   CU_ASSERT(tried <= 15 + 2 * 7); /* while the others read their prompts */
   const size_t four = count_steps(lm, 4, &(guessing){0, 0}, 0, &tried, &came, got);
-  CU_ASSERT(count_steps(lm, 4, &(guessing){16, 0}, 0, &tried, &came, got) < four + four_bits);
-  CU_ASSERT(came > 12 || four_bits);
+  CU_ASSERT(count_steps(lm, 4, &(guessing){16, 0}, 0, &tried, &came, got) < four + rounded);
+  CU_ASSERT(came > 12 || rounded);
   for (int i = 0; i < MOST; i++) CU_ASSERT_EQUAL(memcmp(got[i].ids, plain->ids, 40 * sizeof *plain->ids), 0);
   free(got);
   tn_lm_destroy(lm);
@@ -366,8 +366,8 @@ static void test_refused(void) {
 }
 
 int main(int argc, char **argv) {
-  four_bits = argc > 2;
-  const int ready = argc > 2 ? kit_begin_with(argv[1], argv[2]) : kit_begin();
+  rounded = argc > 1;
+  const int ready = argc > 1 ? kit_begin_with(argv[1], argc > 2 ? argv[2] : NULL) : kit_begin();
   if (ready) return ready;
   CU_initialize_registry();
   CU_pSuite s = CU_add_suite("texts together", NULL, NULL);

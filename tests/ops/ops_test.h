@@ -17,6 +17,7 @@ bool ht_add_bytes(void);
 bool ht_add_matmul(void);
 bool ht_add_hot(void);
 bool ht_add_kept(void);
+bool ht_add_few_bits(void);
 bool ht_add_large(void);
 bool ht_add_attention(void);
 bool ht_add_fused(void);

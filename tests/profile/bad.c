@@ -74,7 +74,7 @@ static const bad table[] = {
     {"watch: often\n", "p.yaml:1:8", "watch"},
     {"priority: urgent\n", "p.yaml:1:11", "low, normal or high"},
     {"power: full\n", "p.yaml:1:8", "'power' is none, save, balanced, sustained or burst, not 'full'"},
-    {"kv: int4\n", "p.yaml:1:5", "'kv' is f32, f16, bf16 or int8, not 'int4'"},
+    {"kv: int5\n", "p.yaml:1:5", "'kv' is f32, f16, bf16, int8 or int4, not 'int5'"},
     {"kv: [f16]\n", "p.yaml:1:5", "kv"},
     {"kv_ring: maybe\n", "p.yaml:1:10", "kv_ring"},
     {"embeddings: f32\n", "p.yaml:1:13", "'embeddings' is source or packed, not 'f32'"},

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ring_kit.h"
 
+#include <math.h>
+
 #include "runtime/memory/run.h"
+
+int64_t walk_size = SIZE;
+const char *walk_more = "";
 
 uint32_t walk_random(uint32_t *state) {
   *state = *state * 1664525u + 1013904223u;
@@ -16,10 +21,12 @@ static void add_weight(wbuf *g, const char *name, const char *dims, size_t n, fl
   free(w);
 }
 
-static void add_product(wbuf *g, const char *x, const char *w, const char *dims, size_t n, const char *y,
+/* y[.., cols] = x[.., rows] w */
+static void add_product(wbuf *g, const char *x, const char *w, int64_t rows, int64_t cols, const char *y,
                         uint32_t *state) {
-  char in[64];
-  add_weight(g, w, dims, n, 0.35f, state);
+  char in[64], dims[64];
+  snprintf(dims, sizeof dims, "%lld,%lld", (long long)rows, (long long)cols);
+  add_weight(g, w, dims, (size_t)(rows * cols), 0.35f, state);
   snprintf(in, sizeof in, "%s,%s", x, w);
   wb_msg(g, G_NODE, onnx_node("MatMul", y, in, y));
 }
@@ -29,9 +36,9 @@ static void add_product(wbuf *g, const char *x, const char *w, const char *dims,
 /* x += Attention(x) Wo, over the layer's own cache. window -1: all of it. */
 static void add_layer(wbuf *g, int l, int64_t window, uint32_t *state) {
   char q[8], k[8], v[8], y[8], o[8], x[8], wq[8], wk[8], wv[8], wo[8], text[128], out[128], next[8];
-  add_product(g, NAME(x, l), NAME(wq, l), "32,32", DIM * DIM, NAME(q, l), state);
-  add_product(g, x, NAME(wk, l), "32,16", DIM * KV * SIZE, NAME(k, l), state);
-  add_product(g, x, NAME(wv, l), "32,16", DIM * KV * SIZE, NAME(v, l), state);
+  add_product(g, NAME(x, l), NAME(wq, l), DIM, HEADS * walk_size, NAME(q, l), state);
+  add_product(g, x, NAME(wk, l), DIM, KV * walk_size, NAME(k, l), state);
+  add_product(g, x, NAME(wv, l), DIM, KV * walk_size, NAME(v, l), state);
   snprintf(text, sizeof text, "%s,%s,%s,,past_key_values.%d.key,past_key_values.%d.value", q, k, v, l, l);
   snprintf(out, sizeof out, "%s,present.%d.key,present.%d.value", NAME(y, l), l, l);
   wbuf n = onnx_node("Attention", "", text, out);
@@ -40,15 +47,18 @@ static void add_layer(wbuf *g, int l, int64_t window, uint32_t *state) {
   wb_msg(&n, 5, onnx_attr_int("is_causal", 1));
   wb_msg(&n, 5, onnx_attr_int("left_window_size", window));
   wb_msg(g, G_NODE, n);
-  add_product(g, y, NAME(wo, l), "32,32", DIM * DIM, NAME(o, l), state);
+  add_product(g, y, NAME(wo, l), HEADS * walk_size, DIM, NAME(o, l), state);
   snprintf(text, sizeof text, "%s,%s", x, o);
   snprintf(next, sizeof next, "x%d", l + 1);
   wb_msg(g, G_NODE, onnx_node("Add", "", text, next));
   for (int i = 0; i < 2; i++) {
+    char dims[64];
     snprintf(text, sizeof text, "past_key_values.%d.%s", l, i ? "value" : "key");
-    wb_msg(g, G_INPUT, onnx_value(text, TN_DT_F32, "batch,2,past,8"));
+    snprintf(dims, sizeof dims, "batch,2,past,%lld", (long long)walk_size);
+    wb_msg(g, G_INPUT, onnx_value(text, TN_DT_F32, dims));
     snprintf(text, sizeof text, "present.%d.%s", l, i ? "value" : "key");
-    wb_msg(g, G_OUTPUT, onnx_value(text, TN_DT_F32, "batch,2,total,8"));
+    snprintf(dims, sizeof dims, "batch,2,total,%lld", (long long)walk_size);
+    wb_msg(g, G_OUTPUT, onnx_value(text, TN_DT_F32, dims));
   }
 }
 
@@ -62,7 +72,7 @@ wbuf walk_model(int64_t first, int64_t second) {
   wb_msg(&g, G_OUTPUT, onnx_value("logits", TN_DT_F32, "batch,seq,48"));
   add_layer(&g, 0, first, &state);
   add_layer(&g, 1, second, &state);
-  add_product(&g, "x2", "head", "32,48", DIM * VOCAB, "logits", &state);
+  add_product(&g, "x2", "head", DIM, VOCAB, "logits", &state);
   return onnx_model(g, 24);
 }
 
@@ -74,8 +84,10 @@ bool walk_keep(walk *w, tn_session *s, int64_t capacity, int64_t max_step) {
 }
 
 bool walk_begin(walk *w, const char *profile, int64_t first, int64_t second) {
+  char all[512];
   memset(w, 0, sizeof *w);
-  tn_status st = rig_init(&w->r, profile);
+  snprintf(all, sizeof all, "%s%s", profile, walk_more);
+  tn_status st = rig_init(&w->r, all);
   if (st == TN_OK) st = rig_load(&w->r, walk_model(first, second), 0);
   if (st != TN_OK) printf("\n    %s\n", w->r.err.message);
   w->logits.h = (tn_hdr){sizeof w->logits, 1, 0};
@@ -112,8 +124,8 @@ const int64_t walk_cuts[][8] = {{16, 7, 1, 1, 5, 9}, {1}, {16}, {3, 13}};
 float *walk_logits(const char *profile, int64_t first, int64_t second, const int64_t *sizes, int64_t rows[2]) {
   walk w;
   float *got = malloc(LONG * VOCAB * sizeof *got);
-  bool ok =
-      got && walk_begin(&w, profile, first, second) && walk_keep(&w, w.r.s, CAPACITY, STEP) && walk_steps(&w, w.r.s, sizes, LONG, got);
+  bool ok = got && walk_begin(&w, profile, first, second) && walk_keep(&w, w.r.s, CAPACITY, STEP) &&
+            walk_steps(&w, w.r.s, sizes, LONG, got);
   for (int l = 0; ok && rows && l < 2; l++) rows[l] = w.r.s->states[2 * l].t.dims[TNI_STATE_ROWS];
   rig_finish(&w.r);
   if (ok) return got;
@@ -122,3 +134,13 @@ float *walk_logits(const char *profile, int64_t first, int64_t second, const int
 }
 
 bool walk_same(const float *a, const float *b) { return a && b && !memcmp(a, b, LONG * VOCAB * sizeof *a); }
+
+double walk_distance(const float *a, const float *b) {
+  double gap = 0, top = 0;
+  for (size_t i = 0; i < LONG * VOCAB; i++) {
+    const double d = fabs((double)a[i] - b[i]), v = fabs((double)b[i]);
+    if (!(d <= gap)) gap = d;
+    if (v > top) top = v;
+  }
+  return gap / top;
+}

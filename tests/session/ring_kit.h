@@ -31,6 +31,9 @@ typedef struct walk {
 #define ALL "kv_ring: false\n"
 
 extern const int64_t walk_cuts[4][8];
+/* Elements of a head, SIZE; and what every profile has besides. */
+extern int64_t walk_size;
+extern const char *walk_more;
 
 uint32_t walk_random(uint32_t *state);
 /* first, second: windows of the two layers. */
@@ -44,8 +47,18 @@ bool walk_steps(walk *w, tn_session *s, const int64_t *sizes, int64_t to, float 
 float *walk_logits(const char *profile, int64_t first, int64_t second, const int64_t *sizes, int64_t rows[2]);
 bool walk_same(const float *a, const float *b);
 
+/* Largest difference of two runs' logits, as a share of b's largest. A NaN stays: no later distance is larger. */
+double walk_distance(const float *a, const float *b);
+
+/* ring_test.c */
+void test_truncate(void);
+void test_cancel(void);
+void test_share(void);
+void test_plain(void);
 /* ring_saved_test.c */
 void test_saved(void);
 void test_slots(void);
+/* ring_few_test.c */
+CU_ErrorCode add_few_bits(void);
 
 #endif

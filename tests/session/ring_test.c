@@ -103,7 +103,7 @@ static void test_largest_buffer(void) {
 }
 
 /* Kept as long as what follows can see is there; beyond that a refusal, and the session goes on as before. */
-static void test_truncate(void) {
+void test_truncate(void) {
   walk w;
   float *want = walk_logits(HOST ALL, 20, 33, walk_cuts[2], NULL), *got = calloc(LONG * VOCAB, sizeof *got);
   CU_ASSERT_FATAL(want && got && walk_begin(&w, HOST, 20, 33) && walk_keep(&w, w.r.s, CAPACITY, STEP));
@@ -132,7 +132,7 @@ static void test_truncate(void) {
 }
 
 /* A step that was cancelled has written over rows all the same. */
-static void test_cancel(void) {
+void test_cancel(void) {
   walk w;
   float *want = walk_logits(HOST ALL, 20, 33, walk_cuts[2], NULL), *got = calloc(LONG * VOCAB, sizeof *got);
   CU_ASSERT_FATAL(want && got && walk_begin(&w, HOST, 20, 33) && walk_keep(&w, w.r.s, CAPACITY, STEP));
@@ -223,7 +223,7 @@ static void test_cancel_anywhere(void) {
 }
 
 /* Into rings of other sizes, which hold less or more. */
-static void test_share(void) {
+void test_share(void) {
   walk w;
   static const int64_t most[] = {STEP, 4, 90};
   float *want = walk_logits(HOST ALL, 20, 33, walk_cuts[2], NULL), *got = calloc(LONG * VOCAB, sizeof *got);
@@ -281,19 +281,8 @@ static void test_statement(void) {
   }
 }
 
-/* Largest difference of two runs' logits, as a share of b's largest. A NaN stays: no later distance is larger. */
-static double distance(const float *a, const float *b) {
-  double gap = 0, top = 0;
-  for (size_t i = 0; i < LONG * VOCAB; i++) {
-    const double d = fabs((double)a[i] - b[i]), v = fabs((double)b[i]);
-    if (!(d <= gap)) gap = d;
-    if (v > top) top = v;
-  }
-  return gap / top;
-}
-
 /* Plain runs hold everything: the caller's past goes in and the present comes out whole. */
-static void test_plain(void) {
+void test_plain(void) {
   walk w;
   const tn_tensor *in[1 + 2 * LAYERS];
   tn_tensor t[1 + 2 * LAYERS], out;
@@ -303,7 +292,7 @@ static void test_plain(void) {
   for (uint32_t i = 0; i < 1 + 2 * LAYERS; i++) {
     in[i] = &t[i];
     t[i] = f32_tensor(tn_model_input(w.r.m, i)->name, want, 4, 1, KV, 0);
-    t[i].dims[3] = SIZE;
+    t[i].dims[3] = walk_size;
     t[i].bytes = 0;
   }
   t[0] = i64_tensor("input_ids", w.id, 2, 1, LONG);
@@ -311,7 +300,7 @@ static void test_plain(void) {
   out.name = "logits";
   out.h = (tn_hdr){sizeof(tn_tensor), 1, 0};
   CU_ASSERT_EQUAL(tn_session_run(w.r.s, TN_PHASE_ANY, in, 1 + 2 * LAYERS, &out, 1, &w.r.err), TN_OK);
-  CU_ASSERT(out.data && distance(out.data, want) <= 1e-5);
+  CU_ASSERT(out.data && walk_distance(out.data, want) <= 1e-5);
   rig_finish(&w.r);
   free(want);
 }
@@ -396,7 +385,7 @@ static void test_int8(void) {
     }
     first = got;
     /* Each element is off by 1/254 of its row's largest; two layers make little more of it. */
-    CU_ASSERT(distance(first, exact) > 0 && distance(first, exact) < 8.0 / 254);
+    CU_ASSERT(walk_distance(first, exact) > 0 && walk_distance(first, exact) < 8.0 / 254);
   }
   free(first);
   free(exact);
@@ -419,7 +408,7 @@ static void test_reference(void) {
     w.out[0] = &w.logits;
     CU_ASSERT(walk_keep(&w, w.r.s, CAPACITY, STEP) && walk_steps(&w, w.r.s, walk_cuts[0], LONG, got));
     /* Products are summed in double there: a code may be the next one. */
-    CU_ASSERT(distance(got, want) < (i ? 4.0 / 254 : 1e-5));
+    CU_ASSERT(walk_distance(got, want) < (i ? 4.0 / 254 : 1e-5));
     rig_finish(&w.r);
     free(want);
     free(got);
@@ -472,6 +461,7 @@ int main(void) {
   CU_add_test(s, "int8 caches", test_int8);
   CU_add_test(s, "the format reference", test_reference);
   CU_add_test(s, "capture", test_capture);
+  if (add_few_bits() != CUE_SUCCESS) return 1;
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   const unsigned failures = CU_get_number_of_failures();

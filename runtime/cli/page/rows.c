@@ -37,10 +37,10 @@ static tn_status set_profile(page_asker *a, json_t *row, const char *yaml) {
 }
 
 static tn_status plan_floats(page_asker *a, json_t *rows) {
-  static const char *const caches[] = {"f16", "bf16", "int8"};
+  static const char *const caches[] = {"f16", "bf16", "int8", "int4"};
   json_t *row = add_row(rows, "f32", "f32", "floats", a->with->model);
   json_object_set_new(row, "profile", json_string("host"));
-  for (int i = 0; i < 3; i++) {
+  for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
     char id[32], label[32], yaml[64];
     snprintf(id, sizeof id, "kv-%s", caches[i]);
     snprintf(label, sizeof label, "f32, cache %s", caches[i]);

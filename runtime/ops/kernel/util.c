@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "runtime/ops/hot/hot.h"
+#include "runtime/graph/kept_dtype.h"
 #include "runtime/ops/kernel/elements.h"
 
 int64_t tni_knumel(const tni_tensor *t) { return tni_dim_product(t, 0, t->rank); }
@@ -23,6 +24,8 @@ uint32_t tni_elem_size(uint32_t dtype) {
     case TN_DT_F8E5M2:
     case TN_DT_F8E5M2FNUZ:
     case TN_DT_F8E8M0:
+    case TNI_DT_KEYS:
+    case TNI_DT_VALUES:
       return 1;
     case TN_DT_U16:
     case TN_DT_I16:

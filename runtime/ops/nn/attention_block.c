@@ -15,13 +15,16 @@ static const char *row_at(const attention *a, const operand *past, const operand
 }
 
 /* Rows [key, key + n) of K or V, as floats or as what they are kept as and multiplied; *ld their distance in elements.
- * They are gathered where they are neither, lie on both sides of the past's or a ring's end, or are no whole words. */
+ * They are gathered where they are neither (few bits become int8), lie on both sides of the past's or a ring's end, or
+ * are no whole words. */
 static const void *block_rows(const attention *a, const operand *past, const operand *now, const tile *t, int64_t key,
                               int64_t n, int64_t size, float *rows, int64_t *ld) {
   const int64_t before = past->data ? a->past : 0, words = (size + 1) / 2;
   const operand *x = key < before ? past : now;
   const bool apart = x == past ? key + n > before : x->ring && row_of(x, key - before) + n > x->ring;
-  const bool as_kept = a->kept ? true : a->b16 ? size % 2 == 0 && x->row % 2 == 0 : x->dtype == TN_DT_F32;
+  const bool as_kept = a->kept  ? !tni_kv_packed(x->dtype)
+                       : a->b16 ? size % 2 == 0 && x->row % 2 == 0
+                                : x->dtype == TN_DT_F32;
   if (!apart && as_kept) {
     *ld = x->row;
     return row_at(a, past, now, t, key);
@@ -29,7 +32,9 @@ static const void *block_rows(const attention *a, const operand *past, const ope
   *ld = a->b16 ? 2 * words : kept_pitch(a, size);
   for (int64_t i = 0; i < n; i++) {
     const char *from = row_at(a, past, now, t, key + i);
-    if (a->kept) {
+    if (a->kept && tni_kv_packed(now->dtype)) {
+      tni_kv_unpack(now->dtype, from, (char *)rows + i * *ld, size);
+    } else if (a->kept) {
       memcpy((char *)rows + i * *ld * kept_bytes(a), from, (size_t)(*ld * kept_bytes(a)));
     } else if (a->b16) {
       if (words) rows[i * words + words - 1] = 0;

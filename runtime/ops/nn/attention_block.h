@@ -34,7 +34,7 @@ typedef struct attention {
   int64_t tiles, left, right; /* windows: -1 is none */
   bool causal;
   bool b16; /* K and V are bfloat16, and are multiplied as such: words of two elements instead of floats */
-  const tni_kept *kept; /* K and V are int8 or halves, and are multiplied as such; else NULL */
+  const tni_kept *kept; /* K and V are int8, also made of few bits, or halves, and are multiplied as such; else NULL */
   float scale, cap;
   uint32_t dtype;
   const tni_hot *hot;
@@ -69,9 +69,9 @@ static inline int64_t kept_bytes(const attention *a) {
   if (a->kept) return a->kept->kind == TNI_KEPT_I8 ? 1 : 2;
   return a->b16 ? sizeof(uint16_t) : sizeof(float);
 }
-/* Elements from one row to the next of a cache without gaps. */
+/* Elements from one row to the next, as rows are multiplied, without gaps. */
 static inline int64_t kept_pitch(const attention *a, int64_t size) {
-  return a->kept ? tni_kv_pitch(a->k.dtype, size) : size;
+  return a->kept && a->kept->kind == TNI_KEPT_I8 ? tni_kv_pitch(TN_DT_I8, size) : size;
 }
 static inline float of_head(const attention *a, const tni_tensor *t, int64_t h) {
   float f;

@@ -18,8 +18,9 @@
  * (hot.h). A processor with an instruction for it reads half the bytes and multiplies twice as many in a cycle.
  * aarch64's rounds these sums its own way (tni_hot.odd_b16).
  *
- * Where K and V are both int8, or both float16, and the processor multiplies these (kept.h: aarch64), queries and
- * probabilities are rounded as well and the sums are kept.h's. There, and by BFMMLA, the instruction set changes bits.
+ * Where K and V are both quantized (rows of few bits are unpacked to int8, block by block), or both float16, and the
+ * processor multiplies these (kept.h: aarch64), queries and probabilities are rounded as well and the sums are
+ * kept.h's. There, and by BFMMLA, the instruction set changes bits.
  *
  * A sink is what was summed up before the first part: m = sink, l = 1. A slope is added as f32(slope * f32(j - i)).
  *
@@ -385,15 +386,17 @@ static void read_attributes(attention *a, const tn_node *node) {
 /* A quantized row has one scale: it must be what a head reads. */
 static bool rows_are_heads(const attention *a, const tni_kargs *k) {
   for (uint32_t i = 1; i < 3; i++)
-    if (k->in[i]->dtype == TN_DT_I8 && k->in[i]->rank == 3 && k->in_strides[i][TNI_ST_HEADS] != a->kv_heads)
+    if (tni_kv_quantized(k->in[i]->dtype) && k->in[i]->rank == 3 && k->in_strides[i][TNI_ST_HEADS] != a->kv_heads)
       return false;
   return true;
 }
 
 static const tni_kept *kept_of(const attention *a, uint32_t k, uint32_t v) {
-  if (k != v || (k != TN_DT_I8 && k != TN_DT_F16) || a->size % TNI_KEPT_UNIT || a->v_size % TNI_KEPT_UNIT) return NULL;
+  const bool codes = tni_kv_quantized(k) && tni_kv_quantized(v);
+  if (!codes && (k != TN_DT_F16 || v != TN_DT_F16)) return NULL;
+  if (a->size % TNI_KEPT_UNIT || a->v_size % TNI_KEPT_UNIT) return NULL;
   if (a->size == 0 || a->size > TNI_KEPT_MOST) return NULL;
-  return tni_hot_kept(k == TN_DT_I8 ? TNI_KEPT_I8 : TNI_KEPT_F16);
+  return tni_hot_kept(codes ? TNI_KEPT_I8 : TNI_KEPT_F16);
 }
 
 static tn_status prepare_attention(attention *a, const tni_kargs *k) {

@@ -138,7 +138,7 @@ static void scores_body(void *arg, int64_t begin, int64_t end, uint32_t worker) 
 
 static tn_status run_scores(const tni_kargs *k, const scores *s) {
   const attention *a = s->a;
-  if (a->k.ring || a->k.dtype == TN_DT_I8)
+  if (a->k.ring || tni_kv_quantized(a->k.dtype) || tni_kv_quantized(a->v.dtype))
     return tni_kfail(k, TN_E_UNSUPPORTED, "Attention: the scores of a cache that wraps around or is quantized");
   tni_kfor(k->run, a->batch * a->heads * a->length, a->keys * a->size * 4 + 1, scores_body, (void *)(uintptr_t)s);
   return TN_OK;

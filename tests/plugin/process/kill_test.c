@@ -165,13 +165,13 @@ static void test_required(void) {
 }
 
 /* The profile keeps caches as float16 for one placement, or the next one wants its own: rows are converted. */
-static void test_int8_caches(void) {
+static void one_cache(const char *kv) {
   if (!has_avx2()) return;
   int32_t ids[PROMPT], got[TOKENS] = {0};
   char profile[256];
   lab l;
   prompt(ids);
-  snprintf(profile, sizeof profile, "%skv: int8\n", isolated);
+  snprintf(profile, sizeof profile, "%skv: %s\n", isolated, kv);
   tn_status st = lab_open(&l, profile, NULL, NULL);
   if (st == TN_OK) st = lab_load(&l);
   shot s = {&l, SIGKILL, 0};
@@ -180,6 +180,9 @@ static void test_int8_caches(void) {
   CU_ASSERT_EQUAL(tn_runtime_losses(l.rt, NULL), 1);
   lab_close(&l);
 }
+
+static void test_int8_caches(void) { one_cache("int8"); }
+static void test_int4_caches(void) { one_cache("int4"); }
 
 static int init(void) {
   const char *dir = getenv("TENON_TEST_AVX2");
@@ -194,4 +197,5 @@ void suite_kill(void) {
   CU_add_test(s, "kill -9 at any time", test_any_time);
   CU_add_test(s, "a plugin that is required", test_required);
   CU_add_test(s, "caches in int8", test_int8_caches);
+  CU_add_test(s, "caches in int4", test_int4_caches);
 }
