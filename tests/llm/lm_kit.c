@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/llm/batch.h"
 #include "tests/llm/lm_kit.h"
 
 #include <CUnit/Basic.h>
@@ -91,3 +92,5 @@ tn_lm *kit_load_demo(void) {
   snprintf(path, sizeof path, "%s/models/demo", getenv("TENON_TEST_SOURCE"));
   return kit_load_at(path);
 }
+
+void kit_untimed(tn_batch *b) { b->pace.even = true; }

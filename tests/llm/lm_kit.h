@@ -32,4 +32,7 @@ tn_chat *kit_talk(tn_lm *lm);
 tn_gen_params kit_greedy(uint32_t n);
 tn_gen_result kit_say(tn_chat *c, const char *prompt, const tn_gen_params *p, kit_sink *s);
 
+/* How many guesses b tries hangs on what comes of them, not on how fast the machine is. */
+void kit_untimed(tn_batch *b);
+
 #endif

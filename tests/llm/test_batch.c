@@ -121,6 +121,7 @@ static size_t mix(tn_lm *lm, const want *w, const tn_batch_opts *o, const guessi
   tn_error err;
   tn_error_init(&err);
   CU_ASSERT_EQUAL_FATAL(tn_batch_create(lm, o, &b, &err), TN_OK);
+  kit_untimed(b);
   CU_ASSERT_EQUAL(tn_batch_shares(b) != 0, !(o->flags & TN_BATCH_EXACT));
   CU_ASSERT_EQUAL_FATAL(tn_batch_draft(b, how->draft ? lm : NULL, how->draft, &err), TN_OK);
   for (int started = 0; started < ROUNDS || live;) {
@@ -179,6 +180,7 @@ static size_t count_steps(tn_lm *lm, uint32_t n, const guessing *how, uint32_t f
   uint32_t slot, goes = 1;
   CU_ASSERT_EQUAL_FATAL(tn_lm_encode(lm, repeats, sizeof repeats - 1, 1, &ids, &n_ids, NULL), TN_OK);
   CU_ASSERT_EQUAL_FATAL(tn_batch_create(lm, &o, &b, NULL), TN_OK);
+  kit_untimed(b);
   CU_ASSERT_EQUAL_FATAL(tn_batch_draft(b, lm, how->draft, NULL), TN_OK);
   for (uint32_t i = 0; i < n; i++) {
     tn_gen_params p = kit_greedy(40);

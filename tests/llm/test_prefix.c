@@ -218,6 +218,7 @@ static uint64_t say(tn_lm *lm, uint32_t flags, uint32_t lookup, kit_sink *s) {
   p.flags |= TN_GEN_IGNORE_EOS;
   p.lookup = lookup;
   CU_ASSERT_EQUAL_FATAL(tn_batch_create(lm, &o, &b, NULL), TN_OK);
+  kit_untimed(b);
   CU_ASSERT_EQUAL(tn_batch_draft(b, lm, 4, NULL), is("states") && !flags ? TN_E_UNSUPPORTED : TN_OK);
   CU_ASSERT_EQUAL(tn_batch_draft(b, NULL, 0, NULL), TN_OK);
   for (uint32_t i = 0; i < TEXTS; i++) {

@@ -56,8 +56,8 @@ class Guesses(Case):
             got, (yes, no) = self.ask(guessing, a)
             self.assertEqual(got, text)
             came, tried = came + yes, tried + yes + no
-        # The first steps of several rows are run whatever they take; where they take as long as single ones, as with the sanitizers, none follows.
-        self.assertGreater(came, 0)
+        # The first steps of several rows are run whatever they take. How many follow depends on how long they took: tests/llm asks without a clock.
+        self.assertGreater(tried, 0)
         self.assertEqual(guessing.metric('guesses_tried_total{model="demo"}'), tried)
         self.assertEqual(guessing.metric('guesses_accepted_total{model="demo"}'), came)
         self.assertEqual(plain.metric('guesses_tried_total{model="demo"}'), 0)
