@@ -223,8 +223,8 @@ struct tn_format {
   /* Begins: may read the whole tensor once. Memory from host->alloc. w lives until end. */
   tn_status (*begin)(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params, uint32_t n,
                      tn_pack **out, tn_error *err);
-  /* Packs rows [n0, n1) (n0 a multiple of row_unit, n1 too or N) into their place in blob. Disjoint ranges from any
-   * threads at once. */
+  /* Packs rows [n0, n1) (n0 a multiple of row_unit, n1 too or N) into their place in blob, which holds anything: padding
+   * is written too. Disjoint ranges from any threads at once. */
   tn_status (*rows)(tn_pack *p, int64_t n0, int64_t n1, void *blob);
   /* Writes what is left (header) and frees p. blob NULL: abandon. */
   tn_status (*end)(tn_pack *p, void *blob);

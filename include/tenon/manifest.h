@@ -5,7 +5,7 @@
  * Where only lib*.so files are shipped (phones), no NAME.yaml can lie beside NAME.so. TN_MANIFEST puts the same text into an
  * ELF note of the file, which the host reads without running any of its code and which `strip` leaves:
  *
- *   TN_MANIFEST("name: my-npu\n" "version: 1.2.0\n" "abi: {min: \"1.0\", max: \"1.0\"}\n" "arch: aarch64\n")
+ *   TN_MANIFEST("name: my-npu\n" "version: 1.2.0\n" "abi: {min: \"1.0\", max: \"1.1\"}\n" "arch: aarch64\n")
  *
  * once per plugin, outside of functions. The keys are those of NAME.yaml (docs/writing-a-plugin.md, "Keys of the
  * manifest") but sha256: the note has 32 bytes for it in front of the text, zero when compiled (no hash is checked

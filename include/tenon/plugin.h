@@ -374,11 +374,11 @@ typedef struct tn_caps {
   uint32_t signal_fences;    /* 1.1: that items may signal */
 } tn_caps;
 
-/* A device. Freed in the order args, plans, programs, buffers, device; also after DEVICE_LOST. An item that the host has
- * given up (nothing came back until its deadline) may still be in flight then: args_free takes it out of the queue, or
- * waits for it, but a second at most; then all that it may still touch (plan, program, buffers) stays for good. Its `done`,
- * and one for any item of an earlier step or session, may come until close. Buffer functions are NULL where memory is the
- * host's; submit is NULL where there are no engines. */
+/* A device. Freed in the order args, plans, programs, buffers, device; also after DEVICE_LOST. An item that the host gave
+ * up (nothing came back until its deadline) may still be in flight then: args_free takes it out of the queue, or waits for
+ * it, but a second at most; then all that it may still touch (plan, program, buffers) stays for good. Its `done` and that
+ * of any item of an earlier step or session may come until close, and that of one given up never, nor its fence. Buffer
+ * functions are NULL where memory is the host's; submit is NULL where there are no engines. */
 struct tn_device {
   tn_hdr h;
   const tn_caps *caps; /* those of enumerate */
@@ -420,8 +420,8 @@ struct tn_device {
   tn_status (*map)(tn_buffer *b, uint64_t offset, uint64_t n, uint32_t access, void **ptr, tn_error *err);
   tn_status (*unmap)(tn_buffer *b, void *ptr, tn_error *err);
   /* 1.1. Asks that an item end soon, or (ticket NULL) all that the engine has. Each is completed all the same, with
-   * TN_E_CANCELLED or with what had become of it. Returns at once; any thread, also beside submit. NULL: items run to
-   * their end. */
+   * TN_E_CANCELLED or with what had become of it, in the order of the engine. Returns at once; any thread, also beside
+   * submit. NULL: items run to their end. */
   void (*cancel)(tn_device *d, uint32_t engine, tn_ticket *ticket);
   /* 1.1. The host has given the device up. Only args_free, unbind, release, destroy and close follow; from here on none
    * of them waits for the hardware, a thread or a lock that an item may hold. What items may still touch stays where it

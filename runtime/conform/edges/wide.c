@@ -128,7 +128,8 @@ static void ask_chains(tni_cf *cf, uint32_t n, uint32_t unused, const char *pref
 
 static void ask_nodes(tni_cf *cf, const void *arg) {
   (void)arg;
-  ask_chains(cf, NODES, 0, NULL, "a program of 300 nodes: counts and indices have 32 bits");
+  ask_chains(cf, NODES, 0, NULL,
+             "a program of 300 nodes (counts and indices have 32 bits; where short chains are wrong too, see numbers/...)");
 }
 static void ask_values(tni_cf *cf, const void *arg) {
   (void)arg;

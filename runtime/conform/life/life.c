@@ -232,8 +232,10 @@ static void both_at_once(tni_cf *cf, tni_cf_rig *rig) {
   for (int i = 0; i < started; i++) pthread_join(t[i], NULL);
   for (int i = 0; i < 2; i++)
     if (w[i].failed || w[i].differs)
-      tni_cf_fail(cf, "runs on two devices at once: device %d %s: what a run needs may not be a global", i,
-                  w[i].failed ? rig[i].why : "gives other bits than alone");
+      tni_cf_fail(cf,
+                  "runs on two devices at once: device %d %s: what a run needs is its own (no global, nothing that an "
+                  "earlier run left)",
+                  i, w[i].failed ? rig[i].why : "gives other bits than alone");
 }
 
 /* Two hosts in one process: nothing of the one may be the other's. */

@@ -373,7 +373,8 @@ static void round_trip(subject *s) {
   for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
     for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++)
       one_trip(s, dims[d][0], dims[d][1], patterns[p], &worst);
-  tni_cf_note(s->cf, "%s: largest error %.4g of a group's largest, declared %.4g", s->text, worst, (double)s->f->w_err);
+  tni_cf_note(s->cf, "%s: largest error %.4g of a group's largest (of denormal scales too), declared %.4g", s->text, worst,
+              (double)s->f->w_err);
   if ((double)s->f->w_err > 4 * worst)
     tni_cf_fail(s->cf, "%s: w_err %g is declared, nothing is off by more than %g: a bound of something else", s->text,
                 (double)s->f->w_err, worst);
