@@ -254,3 +254,17 @@ tn_status tni_ref_weight(tni_evaluation *ev, tn_id v, bool kn, const float **w, 
   *K = need->parts[part]->K;
   return tni_ref_unpacked(ev, p, need, part, w);
 }
+
+tn_status tni_ref_floats(tni_evaluation *ev, const tn_node *n, uint32_t i, float **x, int64_t *count) {
+  tni_tensor t;
+  *x = NULL;
+  *count = 0;
+  if (i >= n->n_in || n->in[i] == TN_NONE) return TN_OK;
+  const tn_status st = tni_ref_operand(ev, n->in[i], &t);
+  if (st != TN_OK || t.dtype == TN_DT_BOOL || t.dtype == TN_DT_I64 || t.dtype == TN_DT_I32) return st;
+  if (tni_dims_count(t.dims, t.rank, count) != TN_OK) return TN_E_LIMIT;
+  *x = tni_arena_alloc(ev->arena, (size_t)(*count + 1) * sizeof(float), 64);
+  if (!*x) return tni_fail_memory(ev->err, n->name);
+  tni_tensor_to_f32(&t, 0, *count, *x);
+  return TN_OK;
+}
