@@ -79,23 +79,17 @@ static tni_raw_attr attr_real(const char *name, double v) {
 static bool cache_appends(cache_case *c) {
   static const char *const names[2][3] = {{"k", "k in", "k out"}, {"v", "v in", "v out"}};
   const uint32_t axis = c->j->flags & FLAT ? 1 : 2;
+  const tn_state state = {.h = TN_HDR(tn_state),
+                          .axis = axis,
+                          .flags = c->j->ring ? TN_STATE_CIRCULAR : 0,
+                          .pos = c->pos,
+                          .valid = c->valid,
+                          .heads = c->j->flags & FLAT ? HEADS : 0};
   for (int i = 0; i < 2; i++) {
-    tn_state *s = TNI_NEW(c->b.g->arena, tn_state);
-    if (!s) return false;
-    *s = (tn_state){.h = TN_HDR(tn_state),
-                    .axis = axis,
-                    .flags = c->j->ring ? TN_STATE_CIRCULAR : 0,
-                    .pos = c->pos,
-                    .valid = c->valid,
-                    .heads = c->j->flags & FLAT ? HEADS : 0};
     c->x[i] = c->b.in[c->b.n_in++] = shaped_value(c, names[i][0], TN_VALUE_INPUT, HEADS, "S");
     c->in[i] = shaped_value(c, names[i][1], TN_VALUE_STATE, HEADS, "S+T");
     c->out[i] = c->others ? c->in[i] : shaped_value(c, names[i][2], TN_VALUE_STATE, HEADS, "S+T");
-    tni_graph_value(c->b.g, c->in[i])->pub.state = tni_graph_value(c->b.g, c->out[i])->pub.state = s;
-    if (c->others) continue;
-    const tn_id in[3] = {c->in[i], c->x[i], c->pos};
-    tni_raw_attr a = attr_num("axis", axis);
-    if (!tni_cn_node(&c->b, "", "TensorScatter", 24, in, 3, &c->out[i], 1, &a, 1)) return false;
+    if (!tni_cn_append(&c->b, &state, c->in[i], c->x[i], c->out[i])) return false;
   }
   return true;
 }
@@ -132,8 +126,7 @@ static bool cache_build(cache_case *c) {
   c->mask = c->j->flags & MASKED ? mask_input(c) : TN_NONE;
   if (!cache_appends(c) || (!lone && !case_attends(c)) || !tni_cn_end(&c->b)) return false;
   c->attend = c->b.node;
-  c->b.g->padded = tni_ex_add(c->b.g->exprs, tni_ex_sym(c->b.g->exprs, "S"), tni_ex_sym(c->b.g->exprs, "T"));
-  c->b.g->padded_symbol = 1;
+  tni_cn_pad(&c->b);
   for (tn_id i = 0; i < c->b.g->n_nodes; i++)
     if (c->b.g->nodes[i]->pub.op == TN_OP_ATTENTION) c->attend = c->b.node = i;
   return true;
