@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Family abi, the part about manifests: beside the file and in it, and against the plugin's tables. Only the comparison
- * with the tables runs code of the plugin.
+ * Family abi, the part about manifests: beside the file and in it, and against the plugin's tables and claims. Only
+ * these two comparisons run code of the plugin.
  */
 #include <sha2.h>
 #include <stdio.h>

@@ -86,7 +86,8 @@ bool tni_cn_append(tni_cn_graph *b, const tn_state *like, tn_id before, tn_id x,
   tni_graph_value(b->g, before)->pub.state = tni_graph_value(b->g, after)->pub.state = s;
   if (before == after) return true;
   const tn_id in[3] = {before, x, like->pos};
-  const tni_raw_attr axis = {.name = "axis", .a = {.h = TN_HDR(tn_attr), .type = TN_ATTR_INT, .n = 1, .u.i = like->axis}};
+  const tni_raw_attr axis = {.name = "axis",
+                             .a = {.h = TN_HDR(tn_attr), .type = TN_ATTR_INT, .n = 1, .u.i = like->axis}};
   return tni_cn_node(b, "", "TensorScatter", 24, in, 3, &after, 1, &axis, 1);
 }
 
