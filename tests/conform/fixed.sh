@@ -7,7 +7,10 @@ tenon=$1 worker=$2 plugin=$3 table=$4
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 bad=0 n=0 all=
-conform() { "$tenon" conform "$plugin" --worker "$worker" --seed 20260101 --patience 4 --jobs 2 --fail-fast "$@" > "$out" 2>&1; }
+model=$(dirname "$0")/../../models/demo # for honesty/model
+conform() {
+  "$tenon" conform "$plugin" --worker "$worker" --model "$model" --seed 20260101 --patience 4 --jobs 2 --fail-fast "$@" > "$out" 2>&1
+}
 while read -r wrong case_name what; do
   case $wrong in '#'* | '') continue ;; esac
   n=$((n + 1))
