@@ -132,7 +132,7 @@ static void collect_args(conform *k) {
   add_arg(k, "--section", k->section, false);
   for (char **o = k->options; o && *o; o++) add_arg(k, "--option", *o, true);
   snprintf(k->number, sizeof k->number, "%d", k->device);
-  if (k->device) add_arg(k, "--device", k->number, true);
+  if (k->device >= 0) add_arg(k, "--device", k->number, true);
   k->run.cache_dir = k->c.cache_dir;
   add_arg(k, "--model", k->model, true);
   add_arg(k, "--replay", k->replay_dir, true);
@@ -155,8 +155,19 @@ static const char *why_not(const tni_cf_report *r) {
   return why ? why : "";
 }
 
+/* --device names one that the plugin does not have. */
+static bool device_missing(const conform *k, const tni_cf_report *r) {
+  const json_t *devices = json_object_get(r->listing, "devices");
+  if (k->device < 0 || !json_is_true(json_object_get(r->listing, "loaded"))) return false;
+  return *why_not(r) && (size_t)k->device >= json_array_size(devices);
+}
+
 static int conform_verdict(const conform *k, const tni_cf_report *r) {
   if (r->interrupted) return EXIT_INT;
+  if (device_missing(k, r)) {
+    cli_note("--device %d: %s", k->device, why_not(r));
+    return EXIT_DEVICE;
+  }
   if (r->failed) return EXIT_CHECK;
   const json_t *loaded = json_object_get(r->listing, "loaded");
   if (!json_is_true(loaded)) {
@@ -205,7 +216,7 @@ static int run_conform(conform *k) {
 static void free_nothing(void *object) { (void)object; }
 
 int cmd_conform(int argc, const char **argv) {
-  conform k = {.c = {.command = "conform"}, .patience = 1};
+  conform k = {.c = {.command = "conform"}, .device = -1, .patience = 1};
   const opt_row own[] = {
       {"case", 0, OPT_LIST, &k.cases, "GLOB", NULL, "only cases whose name matches, '*' also '/'", NULL},
       {"seed", 0, OPT_TEXT, &k.seed, "S", NULL, "of all that is random", "drawn, and printed"},

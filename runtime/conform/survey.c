@@ -49,6 +49,16 @@ static const char *status_reason(tni_cf_listing *l, const tni_cf_plugin *p, tn_s
   return tni_arena_strdup(l->arena, text);
 }
 
+/* Of the device that is asked for; with what the plugin said where it has none. */
+static tn_status device_there(tni_cf_plugin *p, uint32_t device) {
+  char said[300];
+  if (device < p->n_caps) return TN_OK;
+  snprintf(said, sizeof said, "%s", p->n_caps ? "" : p->err.message);
+  if (p->n_caps)
+    return tni_fail(&p->err, TN_E_UNAVAILABLE, "", "no device %u here: the plugin has %u", device, p->n_caps);
+  return tni_fail(&p->err, TN_E_UNAVAILABLE, "", "no device %u here%s%s", device, *said ? ": " : "", said);
+}
+
 /* --- claims ------------------------------------------------------------------------------------------------------ */
 
 static const tni_claim *claim_of(const tni_cf_rig *rig) {
@@ -114,8 +124,7 @@ void tni_cf_survey(tni_cf_listing *l) {
     list_formats(l, p->plugin);
     st = tni_cf_plugin_enumerate(p);
   }
-  if (st == TN_OK && l->subject->device >= p->n_caps)
-    st = tni_fail(&p->err, TN_E_UNAVAILABLE, "", "no device %u here", l->subject->device);
+  if (st == TN_OK) st = device_there(p, l->subject->device);
   if (st == TN_OK) st = tni_cf_plugin_open(p, l->subject->device);
   list_devices(l, p);
   l->why = status_reason(l, p, st);

@@ -7,7 +7,10 @@ tenon=$1 worker=$2 plugin=$3 table=$4
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 bad=0 n=0 all=
-conform() { "$tenon" conform "$plugin" --worker "$worker" --seed 20260101 --patience 4 --jobs 2 --fail-fast "$@" > "$out" 2>&1; }
+model=$(dirname "$0")/../../models/demo # for honesty/model
+conform() {
+  "$tenon" conform "$plugin" --worker "$worker" --model "$model" --seed 20260101 --patience 4 --jobs 2 --fail-fast "$@" > "$out" 2>&1
+}
 while read -r wrong case_name what; do
   case $wrong in '#'* | '') continue ;; esac
   n=$((n + 1))
@@ -23,6 +26,16 @@ if ! conform $all; then
   bad=1
 fi
 tail -n 1 "$out"
+# What is claimed over caches alone has to be in the manifest too.
+beside=$(mktemp -d) || exit 1
+cp "$plugin" "$beside"
+sed 's/TensorScatter, //' "${plugin%.so}.yaml" > "$beside/$(basename "$plugin" .so).yaml"
+plugin=$beside/$(basename "$plugin")
+if conform --case abi/manifest/ops || ! grep -q 'claims TensorScatter over caches' "$out"; then
+  echo "a manifest without TensorScatter passes"
+  bad=1
+fi
+rm -r "$beside"
 echo "$n mistakes"
 [ "$n" -gt 0 ] || bad=1
 exit $bad

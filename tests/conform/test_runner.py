@@ -173,6 +173,19 @@ class Runner(unittest.TestCase):
         by = {c['name']: c['verdict'] for c in r['cases']}
         self.assertEqual((rc, by['a/pass'], by['b/crash']), (0, 'pass', 'skip'))
 
+    def test_no_device_at_level(self):
+        """A level asks for claims: without a device there are none, and its cases are asked, which fail then."""
+        rc, r = self.report('--level', 'matmul', '--case', 'levels/*', env={'WHY': 'enumerate: no board'})
+        self.assertEqual([(c['name'], c['verdict']) for c in r['cases']], [('levels/matmul/x', 'pass')])
+        rc, r = self.report('--level', 'matmul', '--case', 'levels/*', env={'WHY': 'entry: no board', 'UNLOADED': '1'})
+        self.assertEqual((rc, r['cases'][0]['verdict']), (5, 'skip'))
+
+    def test_device_that_is_not_there(self):
+        p = self.run_kit('--case', 'a/pass', '--device', '0', env={'WHY': 'enumerate: no board'})
+        self.assertEqual(p.returncode, 5)
+        self.assertIn('--device 0: enumerate: no board', p.stderr)
+        self.assertEqual(self.run_kit('--case', 'a/pass', '--device', '0').returncode, 0)
+
     def test_no_plugin(self):
         self.assertEqual(self.run_kit(plugin=TENON).returncode, 3)
         self.assertEqual(self.run_kit(plugin=__file__).returncode, 3)

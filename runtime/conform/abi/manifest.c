@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Family abi, the part about manifests: beside the file and in it, and against the plugin's tables. Only the comparison
- * with the tables runs code of the plugin.
+ * Family abi, the part about manifests: beside the file and in it, and against the plugin's tables and claims. Only
+ * these two comparisons run code of the plugin.
  */
 #include <sha2.h>
 #include <stdio.h>
@@ -130,6 +130,12 @@ static const char *op_of(const tni_cf_claimed *c) {
   return !row ? NULL : row->spec.op ? row->spec.op : "MatMul";
 }
 
+static bool is_claimed(const tni_cf_listing *l, const char *op) {
+  for (uint32_t k = 0; k < l->n_claimed; k++)
+    if (l->claimed[k].verdict != TN_NO && op_of(&l->claimed[k]) && !strcmp(op, op_of(&l->claimed[k]))) return true;
+  return false;
+}
+
 /* Bundles and lists go by the manifest: it has to name what the plugin claims. What it names and nobody claimed here
  * may need other shapes or options: a note. */
 static void manifest_ops(tni_cf *cf, const void *arg) {
@@ -149,10 +155,14 @@ static void manifest_ops(tni_cf *cf, const void *arg) {
     if (op && l->claimed[i].verdict != TN_NO && !before && !tni_cf_has_name(m.ops, m.n_ops, op))
       tni_cf_fail(cf, "it claims %s (%s), which `ops` of the manifest does not list", op, l->claimed[i].graph);
   }
+  const tni_cf_over_caches over = tni_cf_abi_over_caches(cf);
+  const char *const cached[] = {over.appends ? "TensorScatter" : NULL, over.attends ? "Attention" : NULL};
+  for (size_t i = 0; i < 2; i++)
+    if (cached[i] && !is_claimed(l, cached[i]) && !tni_cf_has_name(m.ops, m.n_ops, cached[i]))
+      tni_cf_fail(cf, "it claims %s over caches, which `ops` of the manifest does not list", cached[i]);
   for (uint32_t i = 0; i < m.n_ops; i++) {
-    bool claimed = false;
-    for (uint32_t k = 0; k < l->n_claimed && !claimed; k++)
-      claimed = l->claimed[k].verdict != TN_NO && op_of(&l->claimed[k]) && !strcmp(m.ops[i], op_of(&l->claimed[k]));
+    bool claimed = is_claimed(l, m.ops[i]);
+    for (size_t k = 0; k < 2; k++) claimed = claimed || (cached[k] && !strcmp(m.ops[i], cached[k]));
     if (!claimed)
       tni_cf_note(cf, "`ops` of the manifest lists %s; none of the graphs asked with it was claimed", m.ops[i]);
   }

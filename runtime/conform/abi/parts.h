@@ -29,6 +29,11 @@ bool tni_cf_manifest_beside(tni_cf *cf, const char *path, tni_manifest *m);
 bool tni_cf_manifest_note(tni_cf *cf, const char **text, size_t *n, bool *has_hash, tn_error *err);
 /* Reads a manifest's text; file: what findings name. */
 bool tni_cf_manifest_read(tni_cf *cf, const char *text, size_t n, const char *file, tni_manifest *m);
+/* Operators that are claimed over caches. */
+typedef struct tni_cf_over_caches {
+  bool appends, attends; /* TensorScatter, Attention */
+} tni_cf_over_caches;
+tni_cf_over_caches tni_cf_abi_over_caches(tni_cf *cf); /* cached.c */
 bool tni_cf_has_name(const char *const *names, size_t n, const char *name);
 
 #endif

@@ -79,6 +79,23 @@ bool tni_cn_node(tni_cn_graph *b, const char *domain, const char *op, int64_t ve
          TN_OK;
 }
 
+bool tni_cn_append(tni_cn_graph *b, const tn_state *like, tn_id before, tn_id x, tn_id after) {
+  tn_state *s = TNI_NEW(b->g->arena, tn_state);
+  if (!s) return false;
+  *s = *like;
+  tni_graph_value(b->g, before)->pub.state = tni_graph_value(b->g, after)->pub.state = s;
+  if (before == after) return true;
+  const tn_id in[3] = {before, x, like->pos};
+  const tni_raw_attr axis = {.name = "axis",
+                             .a = {.h = TN_HDR(tn_attr), .type = TN_ATTR_INT, .n = 1, .u.i = like->axis}};
+  return tni_cn_node(b, "", "TensorScatter", 24, in, 3, &after, 1, &axis, 1);
+}
+
+void tni_cn_pad(tni_cn_graph *b) {
+  b->g->padded = tni_ex_add(b->g->exprs, tni_ex_sym(b->g->exprs, "S"), tni_ex_sym(b->g->exprs, "T"));
+  b->g->padded_symbol = 1;
+}
+
 bool tni_cn_end(tni_cn_graph *b) {
   return tni_graph_set_io(b->g, b->in, b->n_in, b->out, b->n_out) == TN_OK &&
          tni_graph_finish(b->g, &b->err) == TN_OK && tni_infer_graph(b->g, &b->err) == TN_OK &&

@@ -51,8 +51,13 @@ tn_id tni_cn_constant(tni_cn_graph *b, const char *name, uint32_t dtype, uint32_
                       const float *data);
 bool tni_cn_node(tni_cn_graph *b, const char *domain, const char *op, int64_t version, const tn_id *in, uint32_t n_in,
                  const tn_id *out, uint32_t n_out, const tni_raw_attr *attr, uint32_t n_attr);
+/* A cache as `like` says: `before` as a run finds it, `after` with the rows of x, which a TensorScatter appends; where
+ * the two are one value, others append. */
+bool tni_cn_append(tni_cn_graph *b, const tn_state *like, tn_id before, tn_id x, tn_id after);
 /* Inputs and outputs; orders, infers. Positions of a run are S. */
 bool tni_cn_end(tni_cn_graph *b);
+/* After end, of a graph with caches: S+T may be rounded up, by T. */
+void tni_cn_pad(tni_cn_graph *b);
 
 /* A tensor of v at dims sym, data on a. NULL data without memory or where dims are unknown. */
 tni_tensor tni_cn_tensor(const tni_cn_graph *b, tn_id v, const int64_t *sym, tni_arena *a);

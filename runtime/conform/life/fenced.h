@@ -11,7 +11,7 @@
 
 #include "runtime/conform/drive/drive.h"
 
-enum { TNI_CF_LANES = 2, TNI_CF_LANE_ITEMS = 3, TNI_CF_ITEM_WAITS = 4, TNI_CF_ITEM_OUTS = 4, TNI_CF_WORDS = 120 };
+enum { TNI_CF_LANES = 2, TNI_CF_LANE_ITEMS = 3, TNI_CF_ITEM_WAITS = 4, TNI_CF_ITEM_OUTS = 4, TNI_CF_WORDS = 200 };
 
 /* One task of an engine that may be run by itself, over and over: instances of it, and what each gives. */
 typedef struct tni_cf_lane {

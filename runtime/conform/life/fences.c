@@ -94,6 +94,39 @@ static bool in_order(tni_cf *cf, tni_cf_fenced *b, tni_cf_lane *l) {
   return ok && finish(cf, &s);
 }
 
+/* Items [at, n) of one submission, each with a word of its own; they are stored one after the other. */
+static bool each_waits(tni_cf *cf, tni_cf_fenced *b, tni_cf_lane *l, uint32_t at) {
+  tni_cf_sent s = sent_of(b, l, 0, l->n, at ? "later items of a submission wait" : "each item of a submission waits");
+  for (uint32_t i = 0; i < s.n; i++) {
+    if (i >= at) add_wait(&s, i, tni_cf_fenced_word(b, 0, values[i], false));
+    add_own_signal(&s, i, 3 + i);
+  }
+  bool ok = tni_cf_fenced_send(cf, &s);
+  for (uint32_t i = 0; ok && i < s.n; i++) {
+    ok = i < at || tni_cf_fenced_held(cf, &s, i, "its own word has its value, though those before it are over");
+    if (i >= at) tni_cf_fenced_store(b, &s.wait[i][0], values[i]);
+    ok = ok && tni_cf_fenced_right(cf, &s, i);
+  }
+  return ok && finish(cf, &s);
+}
+
+/* An item with a word of its own is submitted while another is held. */
+static bool comes_while_held(tni_cf *cf, tni_cf_fenced *b, tni_cf_lane *l) {
+  tni_cf_sent one = sent_of(b, l, 0, 1, "an item that waits, and another is submitted after it"),
+              two = sent_of(b, l, 1, 1, "an item that waits, submitted after another that waits");
+  add_wait(&one, 0, tni_cf_fenced_word(b, 0, 4, false));
+  add_wait(&two, 0, tni_cf_fenced_word(b, 0, 6, false));
+  add_own_signal(&one, 0, 1);
+  add_own_signal(&two, 0, 2);
+  bool ok = tni_cf_fenced_send(cf, &one) && tni_cf_fenced_send(cf, &two) &&
+            tni_cf_fenced_held(cf, &one, 0, "its word has its value");
+  tni_cf_fenced_store(b, &one.wait[0][0], 4);
+  ok = ok && tni_cf_fenced_right(cf, &one, 0) &&
+       tni_cf_fenced_held(cf, &two, 0, "its own word has its value, though the item before it is over");
+  tni_cf_fenced_store(b, &two.wait[0][0], 6);
+  return ok && tni_cf_fenced_right(cf, &two, 0) && finish(cf, &one) && finish(cf, &two);
+}
+
 /* An item of one engine waits for one of the other, which is submitted after it. */
 static bool across(tni_cf *cf, tni_cf_fenced *b, uint32_t waiter) {
   const tn_fence f = tni_cf_fenced_word(b, 0, 5, true);
@@ -123,6 +156,25 @@ static bool told_to_end(tni_cf *cf, tni_cf_fenced *b, tni_cf_lane *l, bool all) 
   for (uint32_t i = 0; ok && i < s.n; i++)
     ok = tni_cf_fenced_ended(cf, &s, i, TN_E_CANCELLED, false, "was told to end while it waited");
   return ok && finish(cf, &s) && own_words(cf, b, l, 1);
+}
+
+/* The second of two items that share a word is told to end while the first waits: its value is the first one's too, and
+ * may not be there before the first is over. */
+static bool second_told_to_end(tni_cf *cf, tni_cf_fenced *b, tni_cf_lane *l) {
+  tn_device *d = b->h.device;
+  tni_cf_sent s = sent_of(b, l, 0, 2, "cancel of the second of two items that tell one word");
+  const tn_fence told = tni_cf_fenced_word(b, 0, 8, true);
+  for (uint32_t i = 0; i < s.n; i++) {
+    add_wait(&s, i, tni_cf_fenced_word(b, 0, 1, false));
+    add_signal(&s, i, told), s.signal[i].value = 4 * (i + 1);
+  }
+  bool ok = tni_cf_fenced_send(cf, &s);
+  if (ok) d->cancel(d, l->engine, (tn_ticket *)(void *)s.ticket[1]);
+  ok = ok && tni_cf_fenced_held(cf, &s, 0, "its word has its value");
+  tni_cf_fenced_store(b, &s.wait[0][0], 1);
+  ok = ok && tni_cf_fenced_right(cf, &s, 0) &&
+       tni_cf_fenced_ended(cf, &s, 1, TN_E_CANCELLED, false, "was told to end while it waited");
+  return ok && finish(cf, &s);
 }
 
 /* The device is lost under the first of them; the last waits for what never comes. */
@@ -155,8 +207,12 @@ static void ask_lost(tni_cf *cf, uint32_t items, uint32_t lane, bool wait) {
 static bool ask_waits(tni_cf *cf, tni_cf_fenced *b, tni_cf_lane *l) {
   bool ok = waits_for(cf, b, l, 1, 0, false) && waits_for(cf, b, l, 0, 2, false) && waits_for(cf, b, l, 1, 2, false) &&
             waits_for(cf, b, l, 2, 0, false) && waits_for(cf, b, l, 3, 1, true);
-  ok = ok && (l->n < 2 || in_order(cf, b, l));
-  if (ok && b->h.device->cancel) ok = told_to_end(cf, b, l, false) && told_to_end(cf, b, l, true);
+  const bool several = l->n > 1, cancels = b->h.device->cancel != NULL;
+  ok = ok && (!several || (in_order(cf, b, l) && each_waits(cf, b, l, 0) && each_waits(cf, b, l, 1) &&
+                           each_waits(cf, b, l, l->n - 1)));
+  ok = ok && (!several || tni_cf_blocking(&b->h, l->engine) || comes_while_held(cf, b, l));
+  ok = ok && (!cancels || (told_to_end(cf, b, l, false) && told_to_end(cf, b, l, true)));
+  ok = ok && (!cancels || !several || !b->signals || second_told_to_end(cf, b, l));
   return ok;
 }
 

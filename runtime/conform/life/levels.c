@@ -13,6 +13,10 @@ static void check_required(tni_cf *cf, const void *arg) {
   const tni_cf_graph_row *row = arg;
   const tni_cf_listing *l = cf->listing;
   const char *why = "it was not asked";
+  if (l->why) {
+    tni_cf_fail(cf, "%s is not claimed: there is no open device: %s", row->name, l->why);
+    return;
+  }
   for (uint32_t i = 0; i < l->n_claimed; i++) {
     if (strcmp(l->claimed[i].graph, row->name)) continue;
     if (l->claimed[i].verdict != TN_NO) return;

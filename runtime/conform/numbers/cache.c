@@ -18,7 +18,7 @@ enum {
   BATCH = 2,
   HEADS = 2,
   QUERIES = 4,
-  SIZE = 16,
+  SIZE = 16, /* of a head, where the case names no other */
   BUCKET = 64,
   POSITIONS = 192,
   MAX_LAYOUTS = 16,
@@ -26,13 +26,14 @@ enum {
   RING = 32
 };
 static const double SCALE = 0.11f, CAP = 2;
-enum { FLAT = 1, WINDOWED = 2, APPEND_ONLY = 4, SCALED = 8, CAPPED = 16, MASKED = 32, ADDED = 64 };
+enum { FLAT = 1, WINDOWED = 2, APPEND_ONLY = 4, SCALED = 8, CAPPED = 16, MASKED = 32, ADDED = 64, ALL_KEYS = 128 };
 
 typedef struct cache_job {
   const char *name;
   uint32_t flags;
   bool ring;
   uint32_t only; /* dtype of layouts; 0: floats */
+  int size;      /* of a head; 0: SIZE */
 } cache_job;
 
 typedef struct cache_case {
@@ -54,14 +55,16 @@ typedef struct cache_case {
   char text[96];
 } cache_case;
 
+static int size_of(const cache_case *c) { return c->j->size ? c->j->size : SIZE; }
+
 /* --- the graph ---------------------------------------------------------------------------------------------------- */
 
 static tn_id shaped_value(cache_case *c, const char *name, uint32_t kind, int heads, const char *length) {
   char dims[64];
   if (c->j->flags & FLAT)
-    snprintf(dims, sizeof dims, "%d,%s,%d", BATCH, length, heads * SIZE);
+    snprintf(dims, sizeof dims, "%d,%s,%d", BATCH, length, heads * size_of(c));
   else
-    snprintf(dims, sizeof dims, "%d,%d,%s,%d", BATCH, heads, length, SIZE);
+    snprintf(dims, sizeof dims, "%d,%d,%s,%d", BATCH, heads, length, size_of(c));
   return tni_cn_value(&c->b, name, kind, TN_DT_F32, dims);
 }
 
@@ -76,23 +79,17 @@ static tni_raw_attr attr_real(const char *name, double v) {
 static bool cache_appends(cache_case *c) {
   static const char *const names[2][3] = {{"k", "k in", "k out"}, {"v", "v in", "v out"}};
   const uint32_t axis = c->j->flags & FLAT ? 1 : 2;
+  const tn_state state = {.h = TN_HDR(tn_state),
+                          .axis = axis,
+                          .flags = c->j->ring ? TN_STATE_CIRCULAR : 0,
+                          .pos = c->pos,
+                          .valid = c->valid,
+                          .heads = c->j->flags & FLAT ? HEADS : 0};
   for (int i = 0; i < 2; i++) {
-    tn_state *s = TNI_NEW(c->b.g->arena, tn_state);
-    if (!s) return false;
-    *s = (tn_state){.h = TN_HDR(tn_state),
-                    .axis = axis,
-                    .flags = c->j->ring ? TN_STATE_CIRCULAR : 0,
-                    .pos = c->pos,
-                    .valid = c->valid,
-                    .heads = c->j->flags & FLAT ? HEADS : 0};
     c->x[i] = c->b.in[c->b.n_in++] = shaped_value(c, names[i][0], TN_VALUE_INPUT, HEADS, "S");
     c->in[i] = shaped_value(c, names[i][1], TN_VALUE_STATE, HEADS, "S+T");
     c->out[i] = c->others ? c->in[i] : shaped_value(c, names[i][2], TN_VALUE_STATE, HEADS, "S+T");
-    tni_graph_value(c->b.g, c->in[i])->pub.state = tni_graph_value(c->b.g, c->out[i])->pub.state = s;
-    if (c->others) continue;
-    const tn_id in[3] = {c->in[i], c->x[i], c->pos};
-    tni_raw_attr a = attr_num("axis", axis);
-    if (!tni_cn_node(&c->b, "", "TensorScatter", 24, in, 3, &c->out[i], 1, &a, 1)) return false;
+    if (!tni_cn_append(&c->b, &state, c->in[i], c->x[i], c->out[i])) return false;
   }
   return true;
 }
@@ -100,7 +97,7 @@ static bool cache_appends(cache_case *c) {
 static bool case_attends(cache_case *c) {
   const uint32_t flags = c->j->flags;
   const tn_id in[7] = {c->q, c->out[0], c->out[1], c->mask, TN_NONE, TN_NONE, c->valid};
-  tni_raw_attr a[6] = {attr_num("is_causal", 1)};
+  tni_raw_attr a[6] = {attr_num("is_causal", !(flags & ALL_KEYS))};
   uint32_t n = 1;
   if (flags & FLAT) a[n++] = attr_num("q_num_heads", QUERIES), a[n++] = attr_num("kv_num_heads", HEADS);
   if (flags & WINDOWED) a[n++] = attr_num("left_window_size", WINDOW);
@@ -129,8 +126,7 @@ static bool cache_build(cache_case *c) {
   c->mask = c->j->flags & MASKED ? mask_input(c) : TN_NONE;
   if (!cache_appends(c) || (!lone && !case_attends(c)) || !tni_cn_end(&c->b)) return false;
   c->attend = c->b.node;
-  c->b.g->padded = tni_ex_add(c->b.g->exprs, tni_ex_sym(c->b.g->exprs, "S"), tni_ex_sym(c->b.g->exprs, "T"));
-  c->b.g->padded_symbol = 1;
+  tni_cn_pad(&c->b);
   for (tn_id i = 0; i < c->b.g->n_nodes; i++)
     if (c->b.g->nodes[i]->pub.op == TN_OP_ATTENTION) c->attend = c->b.node = i;
   return true;
@@ -188,14 +184,15 @@ static uint64_t view_element(const tn_view *v, uint32_t axis, int64_t b, int64_t
 static void expect_append(cache_case *c, const tn_view *v, int k, const float *x, int64_t S) {
   const bool flat = c->j->flags & FLAT;
   const uint32_t axis = flat ? 1 : 2;
+  const int size = size_of(c);
   for (int64_t b = 0; b < BATCH; b++)
     for (int64_t h = 0; h < HEADS; h++)
       for (int64_t s = 0; s < S; s++) {
         const int64_t p = c->at[b] + s;
-        const float *row = x + (flat ? ((b * S + s) * HEADS + h) : ((b * HEADS + h) * S + s)) * SIZE;
+        const float *row = x + (flat ? ((b * S + s) * HEADS + h) : ((b * HEADS + h) * S + s)) * size;
         uint8_t *at = c->bytes[k] + view_element(v, axis, b, h, c->j->ring ? p % RING : p);
-        tni_kv_store(v->dtype, at, TN_DT_F32, row, 1, SIZE);
-        tni_kv_load(v->dtype, at, TN_DT_F32, c->shadow[k] + ((b * HEADS + h) * POSITIONS + p) * SIZE, 1, SIZE);
+        tni_kv_store(v->dtype, at, TN_DT_F32, row, 1, size);
+        tni_kv_load(v->dtype, at, TN_DT_F32, c->shadow[k] + ((b * HEADS + h) * POSITIONS + p) * size, 1, size);
       }
 }
 
@@ -203,21 +200,22 @@ static void expect_append(cache_case *c, const tn_view *v, int k, const float *x
 static bool first_content(cache_case *c, const tni_cf_inst *i, tni_cf_rng *r) {
   const tn_view *v = view_of(c, i, 0);
   const uint32_t axis = c->j->flags & FLAT ? 1 : 2;
+  const int size = size_of(c);
   float row[SIZE];
   c->n_bytes = v->bytes;
   for (int k = 0; k < 2; k++) {
     c->bytes[k] = malloc(v->bytes + 1);
-    c->shadow[k] = calloc((size_t)BATCH * HEADS * POSITIONS * SIZE, sizeof(float));
+    c->shadow[k] = calloc((size_t)BATCH * HEADS * POSITIONS * size, sizeof(float));
     if (!c->bytes[k] || !c->shadow[k]) return false;
     memset(c->bytes[k], 0xff, v->bytes);
     for (int64_t b = 0; b < BATCH; b++)
       for (int64_t h = 0; h < HEADS; h++)
         for (int64_t p = 0; p < v->dims[axis]; p++) {
-          for (int e = 0; e < SIZE; e++) row[e] = 50 + (float)tni_cf_rng_normal(r);
+          for (int e = 0; e < size; e++) row[e] = 50 + (float)tni_cf_rng_normal(r);
           uint8_t *at = c->bytes[k] + view_element(v, axis, b, h, p);
-          tni_kv_store(v->dtype, at, TN_DT_F32, row, 1, SIZE);
+          tni_kv_store(v->dtype, at, TN_DT_F32, row, 1, size);
           if (p < c->at[b])
-            tni_kv_load(v->dtype, at, TN_DT_F32, c->shadow[k] + ((b * HEADS + h) * POSITIONS + p) * SIZE, 1, SIZE);
+            tni_kv_load(v->dtype, at, TN_DT_F32, c->shadow[k] + ((b * HEADS + h) * POSITIONS + p) * size, 1, size);
         }
   }
   return true;
@@ -276,22 +274,23 @@ static tni_tensor mask_cut(const tni_tensor *t, int64_t T, tni_arena *a) {
 /* Keys and values [.., positions, ..] as the graph has them, from the shadow. */
 static tni_tensor shadow_dense(const cache_case *c, int k, int64_t T, tni_arena *a) {
   const bool flat = c->j->flags & FLAT;
-  tni_tensor t = {.dtype = TN_DT_F32, .rank = flat ? 3 : 4, .bytes = (uint64_t)BATCH * HEADS * (uint64_t)T * SIZE * 4};
-  const int64_t dims[2][4] = {{BATCH, HEADS, T, SIZE}, {BATCH, T, HEADS * SIZE, 0}};
+  const int64_t size = size_of(c);
+  tni_tensor t = {.dtype = TN_DT_F32, .rank = flat ? 3 : 4, .bytes = (uint64_t)BATCH * HEADS * (uint64_t)(T * size) * 4};
+  const int64_t dims[2][4] = {{BATCH, HEADS, T, size}, {BATCH, T, HEADS * size, 0}};
   memcpy(t.dims, dims[flat], sizeof dims[0]);
   float *x = t.data = tni_arena_alloc(a, t.bytes + 64, 64);
   for (int64_t b = 0; x && b < BATCH; b++)
     for (int64_t h = 0; h < HEADS; h++)
       for (int64_t p = 0; p < T; p++)
-        memcpy(x + (flat ? (b * T + p) * HEADS + h : (b * HEADS + h) * T + p) * SIZE,
-               c->shadow[k] + ((b * HEADS + h) * POSITIONS + p) * SIZE, SIZE * sizeof(float));
+        memcpy(x + (flat ? (b * T + p) * HEADS + h : (b * HEADS + h) * T + p) * size,
+               c->shadow[k] + ((b * HEADS + h) * POSITIONS + p) * size, (size_t)size * sizeof(float));
   return t;
 }
 
 /* What is added to the scores of query row s of sequence b: nobody sees what is hidden, or before the window. */
-static void added_of(const cache_case *c, const tni_tensor *mask, int64_t b, int64_t s, double *added) {
+static void added_of(const cache_case *c, const tni_tensor *mask, int64_t b, int64_t s, int64_t n, double *added) {
   const int64_t at = c->at[b] + s;
-  for (int64_t p = 0; p <= at; p++) {
+  for (int64_t p = 0; p < n; p++) {
     added[p] = 0;
     if (c->j->flags & WINDOWED && p < at - WINDOW) added[p] = -INFINITY;
     if (!mask->data) continue;
@@ -307,21 +306,22 @@ static void added_of(const cache_case *c, const tni_tensor *mask, int64_t b, int
 static bool allow_rounding(const cache_case *c, const tni_tensor *q, const tni_tensor *mask, int64_t S, tni_arena *a,
                            float *bound) {
   const bool flat = c->j->flags & FLAT;
+  const int64_t size = size_of(c);
   double *w = tni_arena_array(a, 3 * POSITIONS, sizeof *w, 64);
   tni_cn_attended t = {.dtype = c->layout.dtype,
-                       .size = SIZE,
+                       .size = size,
                        .added = w + 2 * POSITIONS,
-                       .scale = c->j->flags & SCALED ? SCALE : 1 / sqrt(SIZE),
+                       .scale = c->j->flags & SCALED ? SCALE : 1 / sqrt((double)size),
                        .cap = c->j->flags & CAPPED ? CAP : 0};
   for (int64_t r = 0; w && r < BATCH * QUERIES * S; r++) {
     const int64_t b = r / QUERIES / S, h = r / S % QUERIES, s = r % S,
-                  kv = (b * HEADS + h / (QUERIES / HEADS)) * POSITIONS * SIZE;
-    const int64_t at = (flat ? (b * S + s) * QUERIES + h : r) * SIZE;
-    t.n = c->at[b] + s + 1;
+                  kv = (b * HEADS + h / (QUERIES / HEADS)) * POSITIONS * size;
+    const int64_t at = (flat ? (b * S + s) * QUERIES + h : r) * size;
+    t.n = c->at[b] + (c->j->flags & ALL_KEYS ? S : s + 1);
     t.q = (const float *)q->data + at;
     t.k = c->shadow[0] + kv;
     t.v = c->shadow[1] + kv;
-    added_of(c, mask, b, s, w + 2 * POSITIONS);
+    added_of(c, mask, b, s, t.n, w + 2 * POSITIONS);
     tni_cn_attended_bound(&t, w, bound + at);
   }
   return w != NULL;
@@ -549,25 +549,31 @@ static void cache_ask(tni_cf *cf, const void *arg) {
 }
 
 void tni_cn_cache_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
-  static const cache_job jobs[] = {{"append", APPEND_ONLY, false, 0},
-                                   {"append-flat", APPEND_ONLY | FLAT, false, 0},
-                                   {"attention", 0, false, 0},
-                                   {"attention-flat", FLAT, false, 0},
-                                   {"window", WINDOWED, false, 0},
-                                   {"ring", WINDOWED, true, 0},
-                                   {"append-ring", APPEND_ONLY, true, 0},
-                                   {"scale", SCALED, false, 0},
-                                   {"softcap", CAPPED, false, 0},
-                                   {"mask", MASKED, false, 0},
-                                   {"mask-added", MASKED | ADDED, false, 0},
-                                   {"int8", 0, false, TN_DT_I8},
-                                   {"int8-ring", WINDOWED, true, TN_DT_I8},
-                                   {"int8-flat", FLAT, false, TN_DT_I8},
-                                   {"int8-window", WINDOWED, false, TN_DT_I8},
-                                   {"int8-scale", SCALED, false, TN_DT_I8},
-                                   {"int8-softcap", CAPPED, false, TN_DT_I8},
-                                   {"int8-mask", MASKED, false, TN_DT_I8},
-                                   {"int8-mask-added", MASKED | ADDED, false, TN_DT_I8}};
+  static const cache_job jobs[] = {{"append", APPEND_ONLY, false, 0, 0},
+                                   {"append-flat", APPEND_ONLY | FLAT, false, 0, 0},
+                                   {"attention", 0, false, 0, 0},
+                                   {"attention-flat", FLAT, false, 0, 0},
+                                   {"window", WINDOWED, false, 0, 0},
+                                   {"ring", WINDOWED, true, 0, 0},
+                                   {"append-ring", APPEND_ONLY, true, 0, 0},
+                                   {"scale", SCALED, false, 0, 0},
+                                   {"softcap", CAPPED, false, 0, 0},
+                                   {"mask", MASKED, false, 0, 0},
+                                   {"mask-added", MASKED | ADDED, false, 0, 0},
+                                   {"softcap-mask", CAPPED | MASKED | ADDED, false, 0, 0},
+                                   {"all-keys", ALL_KEYS, false, 0, 0},
+                                   {"size", 0, false, 0, 10},
+                                   {"int8", 0, false, TN_DT_I8, 0},
+                                   {"int8-ring", WINDOWED, true, TN_DT_I8, 0},
+                                   {"int8-flat", FLAT, false, TN_DT_I8, 0},
+                                   {"int8-window", WINDOWED, false, TN_DT_I8, 0},
+                                   {"int8-scale", SCALED, false, TN_DT_I8, 0},
+                                   {"int8-softcap", CAPPED, false, TN_DT_I8, 0},
+                                   {"int8-mask", MASKED, false, TN_DT_I8, 0},
+                                   {"int8-mask-added", MASKED | ADDED, false, TN_DT_I8, 0},
+                                   {"int8-softcap-mask", CAPPED | MASKED | ADDED, false, TN_DT_I8, 0},
+                                   {"int8-all-keys", ALL_KEYS, false, TN_DT_I8, 0},
+                                   {"int8-size", 0, false, TN_DT_I8, 10}};
   char name[64];
   (void)l;
   for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {

@@ -179,6 +179,9 @@ const tni_cn_row tni_cn_rows[] = {
      TNI_CN_SMALL, 24, 0},
     {"attention", "Attention", "", "x[2,4,S,16] x[2,2,T,16] x[2,2,T,16] b[2,4,1,T]", "", 25, 1, TNI_CN_ATTEND,
      TNI_CN_SMALL, 24, 0},
+    /* The cap comes before the mask. */
+    {"attention", "Attention", "", "x[2,4,S,16] x[2,2,T,16] x[2,2,T,16] x[2,1,S,T]", "softcap=2", 25, 1, TNI_CN_ATTEND,
+     TNI_CN_SMALL, 24, 0},
     {"attention", "Attention", "", "x[1,2,S,16] x[1,2,T,16] x[1,2,T,16]", "left_window_size=5 right_window_size=3", 25,
      1, TNI_CN_ATTEND, TNI_CN_SMALL, 24, 0},
     SUM("conv", "Conv", "x[1,3,9,11] w[8,3,3,3] w[8]", "pads=1,1,1,1", 62),

@@ -187,7 +187,11 @@ static tn_status submit(tn_device *pub, uint32_t engine, const tn_item *const *i
   fixed_queue *q = &d->queues[engine - 1];
   pthread_mutex_lock(&d->lock);
   const bool lost = d->lost, full = d->wrong == FIXED_refuses && q->in_flight + n > FIXED_DEPTH;
-  for (uint32_t i = 0; !lost && !full && i < n; i++) add(q, items[i]);
+  for (uint32_t i = 0; !lost && !full && i < n; i++) {
+    const bool second = d->wrong == FIXED_wait_second && i, queued = d->wrong == FIXED_wait_queued && q->in_flight;
+    add(q, items[i]);
+    if (second || queued) fixed_item_of(items[i]->args)->n_waits = 0;
+  }
   pthread_cond_broadcast(&d->news);
   pthread_mutex_unlock(&d->lock);
   if (lost) return fixed_fail(err, TN_E_DEVICE_LOST, "the device is gone");
@@ -249,7 +253,10 @@ static void abandon(tn_device *pub) {
 static void cancel_in(fixed_queue *q, const tn_ticket *ticket) {
   if (q->now && (!ticket || fixed_item_of(q->now)->ticket == ticket)) fixed_item_of(q->now)->cancelled = true;
   for (tn_args *a = q->first; a; a = fixed_item_of(a)->next)
-    if (!ticket || fixed_item_of(a)->ticket == ticket) fixed_item_of(a)->cancelled = true;
+    if (!ticket || fixed_item_of(a)->ticket == ticket) {
+      fixed_item_of(a)->cancelled = true;
+      if (q->device->wrong == FIXED_cancel_early) tell(q->device, &fixed_item_of(a)->signal, TN_E_CANCELLED);
+    }
 }
 
 static void cancel(tn_device *pub, uint32_t engine, tn_ticket *ticket) {

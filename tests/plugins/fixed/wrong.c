@@ -37,6 +37,7 @@ static bool is_int8(const tn_subgraph *s) {
 static uint32_t passed_over(const fixed_device *d, const tn_subgraph *s) {
   if (d->wrong == FIXED_apart_softcap) return FIXED_softcap;
   if (d->wrong >= FIXED_scale && d->wrong <= FIXED_window) return d->wrong;
+  if (d->wrong == FIXED_masked_cap || d->wrong == FIXED_all_keys) return d->wrong;
   if (d->wrong >= FIXED_int8_scale && d->wrong <= FIXED_int8_window && is_int8(s))
     return d->wrong - FIXED_int8_scale + FIXED_scale;
   return FIXED_none;
@@ -44,6 +45,12 @@ static uint32_t passed_over(const fixed_device *d, const tn_subgraph *s) {
 
 static bool attention(misread_node *m, uint32_t wrong) {
   switch (wrong) {
+    case FIXED_masked_cap:
+      if (m->n.n_in > 3 && m->in[3] != TN_NONE) m->a[TN_ATTENTION_SOFTCAP].u.f = 0;
+      return true;
+    case FIXED_all_keys:
+      if (!m->a[TN_ATTENTION_IS_CAUSAL].u.i && m->n.n_in > 6) m->in[6] = TN_NONE;
+      return true;
     case FIXED_scale:
       m->a[TN_ATTENTION_SCALE].n = 0;
       return true;
