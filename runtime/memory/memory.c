@@ -258,6 +258,7 @@ tn_status tni_memory_plan(tn_session *s, tni_sexec *x, const int64_t *dims, tn_e
   tni_sizing z = {.m = s->model, .x = x->exec, .dims = dims, .regions = x->regions, .tasks = x->tasks, .err = err};
   tn_status st = tni_sizes(&z);
   x->table_rows = tni_tables_rows(s->model, dims);
+  x->ready = false; /* args and views are those of other dims until they are made anew */
   if (st == TN_OK) st = release_all(x, err);
   if (st == TN_OK && !(x->placed && has_room(&z))) st = place_all(s, x, &z);
   if (st != TN_OK) return st;
@@ -269,6 +270,7 @@ tn_status tni_memory_plan(tn_session *s, tni_sexec *x, const int64_t *dims, tn_e
 tn_status tni_memory_reserve(tn_session *s, tni_sexec *x, const int64_t *dims, tn_error *err) {
   tni_sizing z = {.m = s->model, .x = x->exec, .dims = dims, .regions = x->regions, .tasks = x->tasks, .err = err};
   tn_status st = tni_sizes(&z);
+  x->ready = false;
   if (st == TN_OK) tni_sizes_room(&z, true);
   return st;
 }

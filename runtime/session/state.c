@@ -91,7 +91,12 @@ tn_status tni_states_bytes(const tn_model *m, const int64_t *dims, int64_t posit
   return TN_OK;
 }
 
-/* Args must not name memory that goes. */
+/* Args of no placement name the caches that there are, also of one whose dims come back as they were. */
+static void forget_args(tn_session *s) {
+  for (uint32_t e = 0; e < s->model->n_execs; e++) s->execs[e].ready = false;
+}
+
+/* Args must not name a device's memory that goes. */
 static void drop_args(tn_session *s) {
   for (uint32_t e = 0; e < s->model->n_execs; e++)
     for (uint32_t t = 0; t < s->execs[e].exec->n_tasks; t++) {
@@ -102,7 +107,6 @@ static void drop_args(tn_session *s) {
       d->device->args_free(k->args);
       tni_devlock_unlock(d->lock);
       k->args = NULL;
-      s->execs[e].ready = false;
     }
 }
 
@@ -118,6 +122,7 @@ static tn_status allocate_state(tn_session *s, uint32_t k, uint64_t bytes, tni_s
                              .what = "a cache",
                              .shm = users.process || users.devices ? s->model->rt->shm : NULL,
                              .slab = slab};
+  forget_args(s);
   if (spec.users.devices) drop_args(s);
   tni_mem_destroy(&c->mem);
   tn_status st = tni_mem_create(s->model->rt->devs, &spec, &s->memory, &c->mem, err);
@@ -205,6 +210,7 @@ void tni_states_release(tn_session *s) {
 }
 
 void tni_states_drop(tn_session *s) {
+  forget_args(s);
   drop_args(s);
   tni_states_release(s);
   if (s->states) memset(s->states, 0, s->model->graph->n_states * sizeof *s->states);

@@ -342,6 +342,73 @@ static void test_errors(void) {
   free(got);
 }
 
+/* --- plain runs beside them ---------------------------------------------------------------------------------------- */
+
+enum { LONGER = 61, HEAD = 4 * 32 }; /* of the demo model: floats of a position in one cache */
+
+/* One position after `past` ones, whose rows are drawn from the seed: its logits. */
+static bool run_after(decoder *d, uint32_t phase, int64_t past, uint32_t seed, float *logits) {
+  static float rows[LONGER * HEAD];
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    seed = seed * 1664525u + 1013904223u;
+    rows[i] = (float)(int32_t)seed / 2147483648.0f;
+  }
+  set_inputs(d, 1, past, 1, 0, false);
+  static int64_t ones[LONGER + 1];
+  for (int64_t i = 0; i <= past; i++) ones[i] = 1;
+  for (uint32_t i = 0; i < d->n_in; i++) {
+    tn_tensor *t = &d->t[i];
+    if (has(t->name, "mask")) *t = i64_tensor(t->name, ones, 2, 1, past + 1);
+    if (!has(t->name, "past")) continue;
+    t->dims[2] = past;
+    t->data = rows;
+    t->bytes = (uint64_t)(past * HEAD) * sizeof *rows;
+  }
+  d->out = (tn_tensor){.h = {sizeof(tn_tensor), 1, 0}, .name = "logits"};
+  const tn_status st = tn_session_run(d->r.s, phase, d->in, d->n_in, &d->out, 1, &d->r.err);
+  if (st != TN_OK) printf("\n    run: %s\n", d->r.err.message);
+  if (st != TN_OK || d->out.bytes != d->vocab * sizeof *logits) return false;
+  memcpy(logits, d->out.data, d->out.bytes);
+  return true;
+}
+
+/* Caches that one placement's run makes longer lie elsewhere when the other's sizes come back: it runs on the new ones. */
+static void test_grown(void) {
+  decoder d, e;
+  char path[1024];
+  float *got = calloc(VOCAB, sizeof *got), *want = calloc(VOCAB, sizeof *want);
+  const char *const profile = "plugins: [host]\nphases: {prefill: [host], decode: [host]}\n";
+  model_path(0, path, sizeof path);
+  CU_ASSERT_FATAL(got && want && open_decoder(&d, path, profile) && open_decoder(&e, path, profile));
+  CU_ASSERT(run_after(&d, TN_PHASE_PREFILL, 4, 1, got));
+  CU_ASSERT(run_after(&d, TN_PHASE_DECODE, LONGER, 2, got));
+  CU_ASSERT(run_after(&d, TN_PHASE_PREFILL, 4, 3, got));
+  CU_ASSERT(run_after(&e, TN_PHASE_PREFILL, 4, 3, want));
+  CU_ASSERT_EQUAL(memcmp(got, want, d.vocab * sizeof *got), 0);
+  rig_finish(&d.r);
+  rig_finish(&e.r);
+  free(got);
+  free(want);
+}
+
+/* A session that ran before it keeps caches: the first step has the plain run's sizes, and sizes of its own were planned. */
+static void test_ran_before(void) {
+  enum { LENGTH = 8 };
+  decoder d, e;
+  char path[1024];
+  float *got = calloc(VOCAB, sizeof *got), *want = calloc(VOCAB, sizeof *want);
+  model_path(0, path, sizeof path);
+  CU_ASSERT_FATAL(got && want && open_decoder(&d, path, profiles[0]) && open_decoder(&e, path, profiles[0]));
+  CU_ASSERT(run_after(&d, TN_PHASE_ANY, LENGTH - 1, 1, got));
+  CU_ASSERT_FATAL(keep(&d, 1, LENGTH, LENGTH) && keep(&e, 1, LENGTH, LENGTH));
+  CU_ASSERT(step(&d, 1, 0, 1, 0, 0, got) && step(&e, 1, 0, 1, 0, 0, want));
+  CU_ASSERT_EQUAL(memcmp(got, want, d.vocab * sizeof *got), 0);
+  rig_finish(&d.r);
+  rig_finish(&e.r);
+  free(got);
+  free(want);
+}
+
 void suite_keep(void) {
   CU_pSuite s = CU_add_suite("caches kept in place", NULL, NULL);
   CU_add_test(s, "however it is cut, whatever the bucket", test_cuts);
@@ -350,4 +417,6 @@ void suite_keep(void) {
   CU_add_test(s, "truncate and share", test_verbs);
   CU_add_test(s, "batch and left padding", test_batch);
   CU_add_test(s, "limits and wrong calls", test_errors);
+  CU_add_test(s, "grown in a run of another placement", test_grown);
+  CU_add_test(s, "after a plain run of the first step's sizes", test_ran_before);
 }
