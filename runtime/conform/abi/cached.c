@@ -7,11 +7,13 @@
 #include "runtime/conform/abi/parts.h"
 #include "runtime/conform/drive/drive.h"
 
-static const char *const tensor[2] = {"2,2,%s,16", "2,%s,32"}; /* four dims, or heads in the last of three */
-
+/* Of four dims, or flat: heads in the last of three. */
 static tn_id value_of(tni_cn_graph *b, const char *name, uint32_t kind, bool flat, const char *rows) {
   char dims[32];
-  snprintf(dims, sizeof dims, tensor[flat], rows);
+  if (flat)
+    snprintf(dims, sizeof dims, "2,%s,32", rows);
+  else
+    snprintf(dims, sizeof dims, "2,2,%s,16", rows);
   return tni_cn_value(b, name, kind, TN_DT_F32, dims);
 }
 
