@@ -19,4 +19,14 @@ typedef struct tni_attend_given {
 /* For each element of the result (docs/conformance-numbers.md derives it). */
 double tni_reference_attend(const tni_attend_given *g);
 
+/* What graph.h (tn_layout) lets who attends over rows of a dtype round: u of each element, step where that is denormal,
+ * and terms of the magnitudes of a sum of n of them (float16: up to 32 are added as halves). Of int8 all are 0: its codes
+ * have a step of their own. */
+typedef struct tni_kept_rounding {
+  double u, step, terms;
+} tni_kept_rounding;
+tni_kept_rounding tni_kept_rounding_of(uint32_t dtype, int64_t n);
+/* Over rows of int8: a code of a row whose largest magnitude is `most`, half a step and what float32 adds to it. */
+double tni_kept_half_step(double most);
+
 #endif

@@ -10,16 +10,7 @@
 #include <math.h>
 
 #include "runtime/conform/numbers/num.h"
-
-enum { MOST_TERMS = 32 };
-
-/* Of elements: how far rounding moves them, relative and absolute; and how many roundings of a sum's terms add up. */
-typedef struct rounding {
-  double u, step, terms;
-} rounding;
-
-/* A code of a row whose largest magnitude is `most`: half a step of most / 127, and what float32 adds to it. */
-static double half_step(double most) { return (0.5 + 0x1p-12) * most / 127; }
+#include "runtime/oracle/oracle.h"
 
 static double most_of(const float *x, int64_t n) {
   double most = 0;
@@ -28,10 +19,9 @@ static double most_of(const float *x, int64_t n) {
 }
 
 /* Of the query, times its scale, and of sums of so many terms. */
-static rounding query_rounding(const tni_cn_attended *t) {
-  if (t->dtype == TN_DT_I8) return (rounding){.step = fabs(t->scale) * half_step(most_of(t->q, t->size))};
-  rounding r = {.u = tni_cn_unit(t->dtype), .step = tni_cn_tiny(t->dtype, true)};
-  if (t->dtype == TN_DT_F16) r.terms = (double)(t->size < MOST_TERMS ? t->size : MOST_TERMS) * r.u;
+static tni_kept_rounding query_rounding(const tni_cn_attended *t) {
+  tni_kept_rounding r = tni_kept_rounding_of(t->dtype, t->size);
+  if (t->dtype == TN_DT_I8) r.step = fabs(t->scale) * tni_kept_half_step(most_of(t->q, t->size));
   return r;
 }
 
@@ -44,7 +34,7 @@ static double score_of(const tni_cn_attended *t, int64_t p) {
 }
 
 /* How far the score of key p may be off: where `top` is a key, beside that of top. */
-static double score_off(const tni_cn_attended *t, const rounding *r, int64_t p, int64_t top) {
+static double score_off(const tni_cn_attended *t, const tni_kept_rounding *r, int64_t p, int64_t top) {
   const float *k = t->k + p * t->size, *o = top < 0 ? NULL : t->k + top * t->size;
   double off = 0;
   for (int64_t e = 0; e < t->size; e++) {
@@ -62,7 +52,7 @@ static double capped_off(const tni_cn_attended *t, double score, double off) {
 
 /* Weights into w, and how far their scores are off into d. Returns the key with the greatest. */
 static int64_t weights_of(const tni_cn_attended *t, double *w, double *d) {
-  const rounding r = query_rounding(t);
+  const tni_kept_rounding r = query_rounding(t);
   int64_t top = 0;
   double sum = 0;
   for (int64_t p = 0; p < t->n; p++) {
@@ -94,10 +84,9 @@ static double probabilities_off(const tni_cn_attended *t, const double *w, doubl
     codes += scale > 0 ? v / scale : 0;
     most = fmax(most, w[p] * scale);
   }
-  if (t->dtype == TN_DT_I8) return half_step(most) * codes;
-  const double u = tni_cn_unit(t->dtype), terms = t->n < MOST_TERMS ? (double)t->n : MOST_TERMS;
-  return (2 + (t->dtype == TN_DT_F16 ? terms : 0)) * u * sum +
-         2 * (double)t->n * tni_cn_tiny(t->dtype, true) * z * greatest;
+  if (t->dtype == TN_DT_I8) return tni_kept_half_step(most) * codes;
+  const tni_kept_rounding r = tni_kept_rounding_of(t->dtype, t->n);
+  return (2 * r.u + r.terms) * sum + 2 * (double)t->n * r.step * z * greatest;
 }
 
 void tni_cn_attended_bound(const tni_cn_attended *t, double *w, float *bound) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention over caches of short elements in a judged run. The bound of runtime/conform/numbers/cache_bound.h, which knows the
- * weight of each key, is made wider here to hold for any: masks and windows are not looked at.
+ * Attention over caches of short elements in a judged run. The bound of runtime/conform/numbers/cache_bound.h, which knows
+ * the weight of each key, is made wider here to hold for any: masks and windows are not looked at.
  *
  * A query that is off by r moves the score of key p by r k_p, of which r c is common to all keys, for any c: that changes
  * no weight. So with c the mean key a score counts as off by d = sum of |r_e| max |k_pe - c_e|, and the result by
@@ -13,7 +13,6 @@
 #include "runtime/oracle/tasks/evaluation.h"
 
 enum { Q, K, V, MASK, PAST_K, PAST_V };
-enum { MOST_TERMS = 32 }; /* of a sum in halves */
 
 /* [batch, heads, rows, size], or with heads beside each other [batch, rows, heads * size]. */
 typedef struct rows {
@@ -103,34 +102,36 @@ static void look_at_values(const rows *v, int64_t b, int64_t h, head *o) {
   }
 }
 
-/* A code of a row whose largest magnitude is `most`: half a step, and what float32 adds to it. */
-static double half_step(double most) { return (0.5 + 0x1p-12) * most / 127; }
-
 /* How far a query's scores may be from each other's. */
 static double scores_off(const float *q, const head *o, int64_t size, uint32_t dtype, double scale) {
-  const double u = dtype == TN_DT_BF16 ? 0x1p-8 : dtype == TN_DT_F16 ? 0x1p-11 : 0;
-  const double terms = dtype == TN_DT_F16 ? (double)(size < MOST_TERMS ? size : MOST_TERMS) * u : 0;
+  tni_kept_rounding r = tni_kept_rounding_of(dtype, size);
   double most = 0, d = 0;
   for (int64_t e = 0; e < size; e++) most = fmax(most, fabs((double)q[e]));
-  const double step = dtype == TN_DT_I8 ? scale * half_step(most) : dtype == TN_DT_F16 ? 0x1p-14 : 0x1p-126;
+  if (dtype == TN_DT_I8) r.step = scale * tni_kept_half_step(most);
   for (int64_t e = 0; e < size; e++) {
     const double x = scale * fabs((double)q[e]);
-    d += (u * x + step) * o->off[e] + 2 * terms * x * o->most[e];
+    d += (r.u * x + r.step) * o->off[e] + 2 * r.terms * x * o->most[e];
   }
   return d;
 }
 
 static double probabilities_off(const head *o, int64_t keys, int64_t e, uint32_t dtype) {
-  if (dtype == TN_DT_I8) return half_step(o->scale) * o->codes[e];
-  const bool f16 = dtype == TN_DT_F16;
-  const double u = f16 ? 0x1p-11 : 0x1p-8, terms = f16 ? (double)(keys < MOST_TERMS ? keys : MOST_TERMS) : 0;
-  return ((2 + terms) * u + 2 * (double)keys * (f16 ? 0x1p-14 : 0x1p-126)) * o->v_most[e];
+  if (dtype == TN_DT_I8) return tni_kept_half_step(o->scale) * o->codes[e];
+  const tni_kept_rounding r = tni_kept_rounding_of(dtype, keys);
+  return (2 * r.u + r.terms + 2 * (double)keys * r.step) * o->v_most[e];
 }
 
-static double *doubles(tni_evaluation *ev, int64_t n) { return tni_arena_alloc(ev->arena, (size_t)(n + 1) * sizeof(double), 64); }
+static double *doubles(tni_evaluation *ev, int64_t n) {
+  return tni_arena_alloc(ev->arena, (size_t)(n + 1) * sizeof(double), 64);
+}
 
 static bool make_head(tni_evaluation *ev, head *o, int64_t size, int64_t v_size) {
-  *o = (head){doubles(ev, size), doubles(ev, size), doubles(ev, size), doubles(ev, v_size), doubles(ev, v_size), doubles(ev, v_size), 0};
+  *o = (head){.mean = doubles(ev, size),
+              .off = doubles(ev, size),
+              .most = doubles(ev, size),
+              .range = doubles(ev, v_size),
+              .v_most = doubles(ev, v_size),
+              .codes = doubles(ev, v_size)};
   return o->mean && o->off && o->most && o->range && o->v_most && o->codes;
 }
 
