@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "runtime/base/base.h"
 #include "runtime/conform/heap/heap.h"
@@ -31,8 +30,6 @@ typedef struct ending {
   int way;
   atomic_bool over;
 } ending;
-
-static void nap_ms(long ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL); }
 
 /* --- what follows ------------------------------------------------------------------------------------------------- */
 
@@ -88,7 +85,7 @@ static bool comes_back(tni_cf *cf, ending *e, void *(*fn)(void *)) {
   pthread_t t;
   atomic_store(&e->over, false);
   if (pthread_create(&t, NULL, fn, e) != 0) return tni_cf_fail(cf, "no thread"), false;
-  for (int ms = 0; ms < 1000 * BACK_S && !atomic_load(&e->over); ms++) nap_ms(1);
+  for (int ms = 0; ms < 1000 * BACK_S && !atomic_load(&e->over); ms++) tni_cf_nap_ms(1);
   if (atomic_load(&e->over)) return pthread_join(t, NULL), true;
   const char *call = tni_cf_call_now();
   return tni_cf_fail(cf, "%s: '%s' has not come back in %d s: it waits for what does not end (plugin.h, tn_device)",
@@ -137,12 +134,12 @@ static void one_life(tni_cf *cf, ending *e) {
   bool ok = hang(cf, e) && (e->way == LEFT || comes_back(cf, e, abandon_it)) && comes_back(cf, e, free_all);
   /* What goes on now meets what was freed. */
   for (uint32_t k = 0; ok && e->way != CLOSED && k < e->n; k++) tni_cf_fenced_store(&e->b, &e->s[k].wait[0][0], 1);
-  for (int ms = 0; ok && ms < LATE_MS && answers(e) < e->n; ms++) nap_ms(1);
-  if (ok) nap_ms(LATE_MS / 3);
+  for (int ms = 0; ok && ms < LATE_MS && answers(e) < e->n; ms++) tni_cf_nap_ms(1);
+  if (ok) tni_cf_nap_ms(LATE_MS / 3);
   ok = ok && nothing_is_spoilt(cf, e) && comes_back(cf, e, close_it);
   const uint32_t before = answers(e);
   if (ok) tni_cf_fenced_shut(&e->b);
-  if (ok) nap_ms(LATE_MS);
+  if (ok) tni_cf_nap_ms(LATE_MS);
   if (ok && answers(e) != before) ok = (tni_cf_fail(cf, "%s: done was called after close", way_names[e->way]), false);
   if (ok) (void)nothing_is_spoilt(cf, e);
 }

@@ -163,8 +163,7 @@ static void ask_done(tni_cf *cf, const void *arg) {
     b->h.nap_us = i % 3 == 2 ? 2000 : 0;
     round_of(cf, b, i % 3 ? b->n : 1, how[i % 3]);
   }
-  const struct timespec linger = {0, LINGER_MS * 1000000L};
-  nanosleep(&linger, NULL);
+  tni_cf_nap_ms(LINGER_MS);
   if (b->items)
     tni_cf_note(cf, "%u items, %u answered inside submit, %u from other threads; up to %u at once", b->items, b->early,
                 b->foreign, b->n);

@@ -5,7 +5,13 @@
 #ifndef TENON_CONFORM_LIFE_ENGINE_H
 #define TENON_CONFORM_LIFE_ENGINE_H
 
+#include <time.h>
+
 #include "runtime/conform/case/case.h"
+
+static inline void tni_cf_nap_ms(long ms) {
+  nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
 
 void tni_cf_life_engine_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx); /* engine.c */
 /* Whether the plugin can lose its device on demand: an option `fault`, off by default, that takes "lost:N". */

@@ -5,13 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
+#include "runtime/conform/life/engine.h"
 #include "runtime/conform/observe/observe.h"
 
 enum { ROWS = 96, WAIT_S = 10, HOLD_MS = 30, LINE = 64, PAGE = 4096, FILL = 0xa7, GUARD = 0x5b };
-
-static void nap_us(long us) { nanosleep(&(struct timespec){0, us * 1000}, NULL); }
 
 /* --- words -------------------------------------------------------------------------------------------------------- */
 
@@ -249,7 +247,7 @@ bool tni_cf_fenced_send(tni_cf *cf, tni_cf_sent *s) {
   atomic_store(&s->over, false);
   s->started = pthread_create(&s->thread, NULL, submit_sent, s) == 0;
   if (!s->started) return tni_cf_fail(cf, "no thread"), false;
-  for (int ms = 0; ms < 1000 * WAIT_S && !atomic_load(&s->over) && !(s->blocks && has_begun(s)); ms++) nap_us(1000);
+  for (int ms = 0; ms < 1000 * WAIT_S && !atomic_load(&s->over) && !(s->blocks && has_begun(s)); ms++) tni_cf_nap_ms(1);
   if (s->blocks) return true;
   if (!atomic_load(&s->over))
     return tni_cf_fail(cf,
@@ -262,7 +260,7 @@ bool tni_cf_fenced_send(tni_cf *cf, tni_cf_sent *s) {
 
 bool tni_cf_fenced_join(tni_cf *cf, tni_cf_sent *s) {
   if (!s->started) return true;
-  for (int ms = 0; ms < 1000 * WAIT_S && !atomic_load(&s->over); ms++) nap_us(1000);
+  for (int ms = 0; ms < 1000 * WAIT_S && !atomic_load(&s->over); ms++) tni_cf_nap_ms(1);
   if (!atomic_load(&s->over)) return tni_cf_fail(cf, "%s: submit has not come back in %d s", s->what, WAIT_S), false;
   pthread_join(s->thread, NULL);
   s->started = false;
@@ -292,7 +290,7 @@ static bool is_untouched(const tni_cf_sent *s, uint32_t i) {
 
 bool tni_cf_fenced_held(tni_cf *cf, const tni_cf_sent *s, uint32_t i, const char *by) {
   const int64_t until = tni_now_ns() + HOLD_MS * INT64_C(1000000);
-  while (tni_now_ns() < until && !is_done(s->ticket[i])) nap_us(1000);
+  while (tni_now_ns() < until && !is_done(s->ticket[i])) tni_cf_nap_ms(1);
   if (is_done(s->ticket[i]) && s->ticket[i]->st == TN_E_CANCELLED)
     return tni_cf_fail(cf, "%s: an item is cancelled that nobody named (plugin.h, tn_device.cancel)", s->what), false;
   if (is_done(s->ticket[i]))

@@ -4,13 +4,13 @@
  */
 #include <dirent.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/base.h"
 #include "runtime/conform/drive/drive.h"
+#include "runtime/conform/life/both.h"
 #include "runtime/conform/life/engine.h"
 #include "runtime/conform/life/life.h"
 
@@ -194,42 +194,16 @@ static bool same_outputs(const tni_cf_rig *a, const tni_cf_rig *b) {
   return true;
 }
 
-typedef struct life_runner {
-  tni_cf_rig *rig;
-  int rounds, failed;
-  bool differs;
-  void *want[TNI_CN_MAX_OUT];
-} life_runner;
-
-static void *run_many(void *arg) {
-  life_runner *t = arg;
-  for (int i = 0; i < t->rounds && !t->failed && !t->differs; i++) {
-    t->failed = !tni_cf_rig_run(t->rig, (uint8_t)(17 * i), (uint32_t)i % 2 ? TNI_CF_EVEN : TNI_CF_INLINE);
-    for (uint32_t k = 0; k < t->rig->b.n_out && !t->failed; k++)
-      t->differs |= memcmp(t->want[k], t->rig->out[k].data, t->rig->out[k].bytes) != 0;
-  }
-  return NULL;
-}
-
-static bool keep_outputs(tni_cf *cf, life_runner *t) {
-  for (uint32_t k = 0; k < t->rig->b.n_out; k++)
-    if (!(t->want[k] = tni_arena_memdup(cf->arena, t->rig->out[k].data, t->rig->out[k].bytes, 64))) return false;
-  return true;
-}
-
 /* Runs of two devices, on two threads, again and again: each gives what it gives alone. */
 static void both_at_once(tni_cf *cf, tni_cf_rig *rig) {
-  life_runner w[2] = {{.rig = &rig[0], .rounds = 40}, {.rig = &rig[1], .rounds = 40}};
-  pthread_t t[2];
-  int started = 0;
+  tni_cf_runner w[2] = {{.rig = &rig[0], .rounds = 40}, {.rig = &rig[1], .rounds = 40}};
   tni_cf_rng r = tni_cf_rng_of(cf, 9);
   for (int i = 0; i < 2; i++) /* other inputs each */
-    if (!tni_cf_rig_inputs(&rig[i], &r) || !tni_cf_rig_run(&rig[i], 0x5b, TNI_CF_INLINE) || !keep_outputs(cf, &w[i])) {
+    if (!tni_cf_rig_inputs(&rig[i], &r) || !tni_cf_rig_run(&rig[i], 0x5b, TNI_CF_INLINE) || !tni_cf_runner_keep(cf, &w[i])) {
       tni_cf_fail(cf, "%s", rig[i].why);
       return;
     }
-  while (started < 2 && pthread_create(&t[started], NULL, run_many, &w[started]) == 0) started++;
-  for (int i = 0; i < started; i++) pthread_join(t[i], NULL);
+  tni_cf_run_both(w);
   for (int i = 0; i < 2; i++)
     if (w[i].failed || w[i].differs)
       tni_cf_fail(cf,
@@ -288,7 +262,6 @@ static void at_once(tni_cf *cf, const void *arg) {
   tni_cf_host h;
   tni_cf_rig a, b = {0};
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
-  pthread_t t[2];
   (void)arg;
   if (!c) {
     tni_cf_skip(cf, "none of the graphs was claimed");
@@ -297,14 +270,12 @@ static void at_once(tni_cf *cf, const void *arg) {
   if (!tni_cf_host_open(cf, &h, NULL)) return;
   bool ok = tni_cf_rig_claim(&a, &h, tni_cf_graph_find(c->graph), c->phase, &r) && tni_cf_rig_prepare(&a, ROWS, &r);
   if (ok) ok = tni_cf_rig_share(&b, &a, &r);
-  life_runner w[2] = {{.rig = &a, .rounds = 24}, {.rig = &b, .rounds = 24}};
-  for (int i = 0; ok && i < 2; i++) ok = tni_cf_rig_run(w[i].rig, 0x5b, TNI_CF_INLINE) && keep_outputs(cf, &w[i]);
+  tni_cf_runner w[2] = {{.rig = &a, .rounds = 24}, {.rig = &b, .rounds = 24}};
+  for (int i = 0; ok && i < 2; i++) ok = tni_cf_rig_run(w[i].rig, 0x5b, TNI_CF_INLINE) && tni_cf_runner_keep(cf, &w[i]);
   if (!ok) {
     tni_cf_fail(cf, "%s: %s%s", c->graph, a.why, b.why);
   } else {
-    int started = 0;
-    while (started < 2 && pthread_create(&t[started], NULL, run_many, &w[started]) == 0) started++;
-    for (int i = 0; i < started; i++) pthread_join(t[i], NULL);
+    tni_cf_run_both(w);
     for (int i = 0; i < 2; i++) {
       if (w[i].failed) tni_cf_fail(cf, "two runs at once: %s", w[i].rig->why);
       if (w[i].differs) tni_cf_fail(cf, "two runs of one program at once: run %d gives other bits than alone", i);
@@ -355,7 +326,7 @@ static void ask_cancel(tni_cf *cf, const void *arg) {
 }
 
 /* One step under a brake: OK with the right results, or CANCELLED after it was asked. True: it stopped. */
-static bool run_braked(tni_cf *cf, tni_cf_rig *rig, const life_runner *right, long long after, uint32_t split,
+static bool run_braked(tni_cf *cf, tni_cf_rig *rig, const tni_cf_runner *right, long long after, uint32_t split,
                        uint32_t *asked) {
   tni_cf_brake brake = {.after = after};
   rig->i.brake = &brake;
@@ -392,9 +363,9 @@ static void cancel_runs(tni_cf *cf, const void *arg) {
     return;
   }
   if (!tni_cf_host_open(cf, &h, NULL)) return;
-  life_runner w = {.rig = &rig};
+  tni_cf_runner w = {.rig = &rig};
   if (!tni_cf_rig_claim(&rig, &h, tni_cf_graph_find(c->graph), c->phase, &r) ||
-      !tni_cf_rig_prepare(&rig, 12 * ROWS, &r) || !tni_cf_rig_run(&rig, 0x5b, TNI_CF_INLINE) || !keep_outputs(cf, &w))
+      !tni_cf_rig_prepare(&rig, 12 * ROWS, &r) || !tni_cf_rig_run(&rig, 0x5b, TNI_CF_INLINE) || !tni_cf_runner_keep(cf, &w))
     tni_cf_fail(cf, "%s: %s", c->graph, rig.why);
   for (size_t i = 0; i < 2 * (sizeof at / sizeof *at) && cf->verdict == TNI_CF_PASS; i++) {
     stopped += run_braked(cf, &rig, &w, at[i / 2], i % 2 ? TNI_CF_EVEN : TNI_CF_INLINE, &asked);

@@ -3,7 +3,6 @@
  * Two plans of one task, two args of one plan, two programs of one graph: each gives what it gives alone, in whatever
  * order the others end. What the plugin gives back is closed (the host's) or filled with nonsense (malloc's).
  */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "runtime/base/base.h"
 #include "runtime/conform/drive/drive.h"
 #include "runtime/conform/heap/heap.h"
+#include "runtime/conform/life/both.h"
 #include "runtime/conform/life/engine.h"
 #include "runtime/conform/life/follow.h"
 
@@ -20,7 +20,7 @@ enum { BUDGET_S = 6, INPUTS = 3, ROUNDS = 3 };
 typedef struct wanted {
   int64_t rows;
   uint64_t stream; /* of the inputs */
-  uint8_t *out[INPUTS][TNI_CN_MAX_OUT];
+  void *out[INPUTS][TNI_CN_MAX_OUT];
 } wanted;
 
 typedef struct plans {
@@ -82,29 +82,14 @@ static bool alone(plans *p, wanted *w) {
 
 /* --- at once ------------------------------------------------------------------------------------------------------ */
 
-typedef struct runner {
-  tni_cf_rig *rig;
-  const wanted *w;
-  bool failed, differs;
-} runner;
-
-static void *run_many(void *arg) {
-  runner *t = arg;
-  for (uint32_t n = 0; n < 2 * ROUNDS && !t->failed && !t->differs; n++) {
-    t->failed = !tni_cf_rig_run(t->rig, (uint8_t)(17 * n), n % 2 ? TNI_CF_EVEN : TNI_CF_INLINE);
-    t->differs = !t->failed && !is_as(t->rig, t->w, 0);
-  }
-  return NULL;
-}
-
 static bool at_once(const plans *p, tni_cf_rig *a, const wanted *wa, tni_cf_rig *b, const wanted *wb) {
-  runner w[2] = {{a, wa, false, false}, {b, wb, false, false}};
-  pthread_t t[2];
-  int started = 0;
-  for (int i = 0; i < 2; i++)
-    if (!give_inputs(p, w[i].rig, w[i].w, 0)) return failed(p, "two plans at once", w[i].rig->why);
-  while (started < 2 && pthread_create(&t[started], NULL, run_many, &w[started]) == 0) started++;
-  for (int i = 0; i < started; i++) pthread_join(t[i], NULL);
+  tni_cf_runner w[2] = {{.rig = a, .rounds = 2 * ROUNDS}, {.rig = b, .rounds = 2 * ROUNDS}};
+  for (int i = 0; i < 2; i++) {
+    const wanted *of = i ? wb : wa;
+    memcpy(w[i].want, of->out[0], sizeof w[i].want);
+    if (!give_inputs(p, w[i].rig, of, 0)) return failed(p, "two plans at once", w[i].rig->why);
+  }
+  tni_cf_run_both(w);
   for (int i = 0; i < 2; i++)
     if (w[i].failed || w[i].differs)
       return failed(p, "runs of two plans of one task at once", w[i].failed ? w[i].rig->why : "other bits than alone");
@@ -190,45 +175,45 @@ static bool moved_args(plans *p, int64_t rows) {
   return ok;
 }
 
-/* A program of the graph with weights of `stream`, up to what it gives alone. */
-static bool make_program(plans *p, const tni_cf_claimed *c, uint64_t stream, wanted *w) {
+/* A program of the graph with weights of `stream`. */
+static bool make_program(plans *p, const tni_cf_claimed *c, uint64_t stream) {
   tni_cf_rng r = tni_cf_rng_of(p->cf, stream);
   memset(&p->program, 0, sizeof p->program);
-  if (!tni_cf_rig_claim(&p->program, p->h, tni_cf_graph_find(c->graph), c->phase, &r) || !tni_cf_rig_lower(&p->program))
-    return failed(p, "a program", p->program.why);
-  return alone(p, w);
+  return (tni_cf_rig_claim(&p->program, p->h, tni_cf_graph_find(c->graph), c->phase, &r) &&
+          tni_cf_rig_lower(&p->program)) ||
+         failed(p, "a program", p->program.why);
 }
 
-/* Two programs of the same graph with other weights: either is released before the other. */
-static bool two_programs(plans *p, const tni_cf_claimed *c, int64_t rows) {
-  wanted wa = {.rows = rows, .stream = 50}, wb = {.rows = rows, .stream = 50};
+/* Two programs of the same graph with other weights: the older or the younger is released before the other. */
+static bool one_released(plans *p, plans *q, const tni_cf_claimed *c, int64_t rows, bool older) {
+  wanted w[2] = {{.rows = rows, .stream = 50}, {.rows = rows, .stream = 50}};
+  plans *const of[2] = {p, q};
+  tni_cf_rig rig[2] = {{0}, {0}};
   bool ok = true;
-  for (int older = 0; ok && older < 2; older++) {
-    plans *q = malloc(sizeof *q);
-    tni_cf_rig a = {0}, b = {0};
-    if (!q) return failed(p, "two programs", "no memory");
-    /* Which gives what alone: the other is not there yet. */
-    ok = make_program(p, c, 1, &wa);
+  for (uint64_t k = 0; ok && k < 2; k++) { /* what each gives while the other is not there */
+    ok = make_program(p, c, 1 + k) && alone(p, &w[k]);
     tni_cf_rig_finish(&p->program);
-    ok = ok && make_program(p, c, 2, &wb);
-    tni_cf_rig_finish(&p->program);
-    *q = *p;
-    ok = ok && make_program(p, c, 1, &wa) && bind(p, &a, &wa, "a first program");
-    memset(&q->program, 0, sizeof q->program);
-    tni_cf_rng r = tni_cf_rng_of(p->cf, 2);
-    ok = ok && ((tni_cf_rig_claim(&q->program, p->h, tni_cf_graph_find(c->graph), c->phase, &r) &&
-                 tni_cf_rig_lower(&q->program)) ||
-                failed(p, "a second program", q->program.why));
-    ok = ok && bind(q, &b, &wb, "a second program") && runs(p, &a, &wa, 0, "of two programs the first") &&
-         runs(q, &b, &wb, 0, "of two programs the second");
-    tni_cf_rig *gone = older ? &a : &b, *stays = older ? &b : &a;
-    if (gone->h) tni_cf_rig_finish(gone);
-    tni_cf_rig_finish(older ? &p->program : &q->program);
-    ok = ok && runs_all(p, stays, older ? &wb : &wa, "a program, once another of the same graph is released");
-    if (stays->h) tni_cf_rig_finish(stays);
-    tni_cf_rig_finish(older ? &q->program : &p->program);
-    free(q);
   }
+  *q = *p;
+  memset(&q->program, 0, sizeof q->program);
+  ok = ok && make_program(p, c, 1) && bind(p, &rig[0], &w[0], "a first program") && make_program(q, c, 2) &&
+       bind(q, &rig[1], &w[1], "a second program") && runs(p, &rig[0], &w[0], 0, "of two programs the first") &&
+       runs(q, &rig[1], &w[1], 0, "of two programs the second");
+  const int gone = older ? 0 : 1;
+  for (int k = 0; k < 2; k++) {
+    const int now = k ? !gone : gone;
+    if (k) ok = ok && runs_all(of[now], &rig[now], &w[now], "a program, once another of the same graph is released");
+    if (rig[now].h) tni_cf_rig_finish(&rig[now]);
+    tni_cf_rig_finish(&of[now]->program);
+  }
+  return ok;
+}
+
+static bool two_programs(plans *p, const tni_cf_claimed *c, int64_t rows) {
+  plans *q = malloc(sizeof *q);
+  const bool ok = (q || failed(p, "two programs", "no memory")) && one_released(p, q, c, rows, false) &&
+                  one_released(p, q, c, rows, true);
+  free(q);
   return ok;
 }
 
@@ -241,13 +226,10 @@ static bool has_caches(const tni_cf_rig *rig) {
 
 static bool ask_graph(plans *p, const tni_cf_claimed *c) {
   enum { FEW = 5, MORE = 19 };
-  tni_cf_rng r = tni_cf_rng_of(p->cf, 1);
   p->graph = c->graph;
   p->arena = tni_arena_create();
   fprintf(stderr, "%s\n", c->graph);
-  bool ok = p->arena && ((tni_cf_rig_claim(&p->program, p->h, tni_cf_graph_find(c->graph), c->phase, &r) &&
-                          tni_cf_rig_lower(&p->program)) ||
-                         failed(p, "a program", p->program.why));
+  bool ok = p->arena && make_program(p, c, 1);
   const bool caches = ok && has_caches(&p->program);
   ok = ok && !caches && two_plans(p, FEW, FEW) && two_plans(p, FEW, MORE) && two_args(p, FEW) && moved_args(p, FEW);
   tni_cf_rig_finish(&p->program);
