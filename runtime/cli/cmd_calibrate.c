@@ -109,7 +109,7 @@ static tn_status run_passes(calibrator *k, const char *text, size_t n) {
   for (k->pass = 1; st == TN_OK && k->pass <= 2; k->pass++) {
     k->tokens = 0;
     if (k->pass == 2) st = tn_model_calibration_next(m, &k->c->err);
-    if (st == TN_OK) st = cli_texts_each(k->o->text, text, n, run_text, k, &k->c->err);
+    if (st == TN_OK) st = cli_texts_each(k->lm, k->o->text, text, n, run_text, k, &k->c->err);
   }
   if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%*s\r", 60, "");
   const char *slash = strrchr(k->o->text, '/');
@@ -149,7 +149,7 @@ int cmd_calibrate(int argc, const char **argv) {
   cli c = {.command = "calibrate"};
   calib_opts o = {0};
   const opt_row own[] = {
-      {"text", 0, OPT_TEXT, &o.text, "FILE", NULL, "a text, or a .json list of strings", NULL},
+      {"text", 0, OPT_TEXT, &o.text, "FILE", NULL, "a text, or a .json list or .jsonl lines of texts or chats", NULL},
       {"output", 'o', OPT_TEXT, &o.out, "FILE", NULL, "the calibration file to write (.yaml)", NULL},
       {"max-tokens", 0, OPT_INT, &o.max_tokens, "N", "0..", "first N tokens of each text", "all"},
       {"piece", 0, OPT_INT, &o.piece, "N", "0..", "tokens that run at once", "512, at most the context"},

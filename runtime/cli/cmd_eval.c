@@ -271,7 +271,7 @@ static int evaluate_model(cli *c, const char *path, const eval_opts *o) {
   if (!rc && st == TN_OK) rc = choose_windows(&sc, o);
   if (!rc && st == TN_OK) {
     cli_cancel_chat(sc.chat);
-    st = cli_texts_each(o->text, text, n, score_text, &sc, &c->err);
+    st = cli_texts_each(sc.lm, o->text, text, n, score_text, &sc, &c->err);
     cli_cancel_chat(NULL);
   }
   if (!rc && st == TN_OK) cli_note_weights(c, tn_lm_model(sc.lm));
@@ -291,7 +291,7 @@ int cmd_eval(int argc, const char **argv) {
   cli c = {.command = "eval"};
   eval_opts o = {0};
   const opt_row own[] = {
-      {"text", 0, OPT_TEXT, &o.text, "FILE", NULL, "a text, or a .json list of strings that are scored one by one",
+      {"text", 0, OPT_TEXT, &o.text, "FILE", NULL, "a text, or a .json list or .jsonl lines of texts or chats, scored one by one",
        NULL},
       {"against", 0, OPT_TEXT, &o.against, NULL, "reference|host", "adds KL divergence and top-1 agreement", NULL},
       {"original", 0, OPT_TEXT, &o.original, "MODEL", NULL, "with --against host: what MODEL was quantized from", NULL},

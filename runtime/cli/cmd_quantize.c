@@ -9,6 +9,7 @@
 #include <tenon/quantize.h>
 
 #include "runtime/cli/cli.h"
+#include "runtime/cli/generate.h"
 #include "runtime/cli/mixed/mixed.h"
 #include "runtime/cli/texts/texts.h"
 
@@ -76,12 +77,22 @@ static int show_mixed(cli *c, const quantize_opts *q) {
   return EXIT_DONE;
 }
 
-static int quantize_model(cli *c, quantize_opts *q) {
+/* Conversations take the model's template, so the model is loaded for them. */
+static int read_texts(cli *c, quantize_opts *q) {
   char *text = NULL;
   size_t n = 0;
-  tn_status st = q->text ? cli_read(q->text, &text, &n, &c->err) : TN_OK;
-  if (st == TN_OK && q->text) st = cli_texts_each(q->text, text, n, add_text, q, &c->err);
+  tn_lm *lm = NULL;
+  tn_status st = cli_read(q->text, &text, &n, &c->err);
+  const bool chats = st == TN_OK && cli_texts_chats(q->text, text, n);
+  int rc = chats && !c->rt ? cli_open(c, TN_RT_SCAN) : 0;
+  if (!rc && chats) rc = gen_load(c, c->operand, 0, &lm);
+  if (!rc && st == TN_OK) st = cli_texts_each(lm, q->text, text, n, add_text, q, &c->err);
+  tn_lm_destroy(lm);
   free(text);
+  return rc || st == TN_OK ? rc : cli_fail(c, st);
+}
+
+static int quantize_model(cli *c, quantize_opts *q) {
   const tn_quantize_opts o = {.h = {sizeof o, 1, 0},
                               .model = c->operand,
                               .model_file = c->model_file,
@@ -99,10 +110,8 @@ static int quantize_model(cli *c, quantize_opts *q) {
                               .progress = show_progress,
                               .weights = q->weights,
                               .runtime = c->rt};
-  if (st == TN_OK) st = cli_saved(c, tn_quantize(&o, &c->err));
+  const tn_status st = cli_saved(c, tn_quantize(&o, &c->err));
   if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%*s\r", 78, "");
-  for (uint32_t i = 0; i < q->n_texts; i++) free(q->texts[i]);
-  free(q->texts);
   if (st != TN_OK) return cli_fail(c, st);
   return is_mixed(q) ? show_mixed(c, q) : show(c, q);
 }
@@ -139,7 +148,7 @@ int cmd_quantize(int argc, const char **argv) {
   quantize_opts q = {.bits = 4, .piece = 512};
   const opt_row own[] = {
       {"output", 'o', OPT_TEXT, &q.out, "DIR", NULL, "the folder to make", NULL},
-      {"text", 0, OPT_TEXT, &q.text, "FILE", NULL, "for calibration: a text, or a .json list of strings", NULL},
+      {"text", 0, OPT_TEXT, &q.text, "FILE", NULL, "for calibration: a text, or a .json list or .jsonl lines of texts or chats", NULL},
       {"bits", 0, OPT_TEXT, &q.width, "B", NULL, "of a weight: 2, 3, 4 or 8; with a point (3.5) the mean of all in the file", "4"},
       {"max-mb", 0, OPT_REAL, &q.max_mb, "M", ">0", "of the model's files: widths by what products lose", ""},
       {"block", 0, OPT_INT, &q.block, "N", "16..128", "weights that share a scale: 16, 32, 64 or 128", "32"},
@@ -154,7 +163,10 @@ int cmd_quantize(int argc, const char **argv) {
   if (!rc) rc = check_options(&c, &q);
   if (!rc && !q.block && !is_mixed(&q)) q.block = 32;
   if (!rc && q.weights) rc = cli_open(&c, TN_RT_SCAN);
+  if (!rc && q.text) rc = read_texts(&c, &q);
   if (!rc) rc = quantize_model(&c, &q);
+  for (uint32_t i = 0; i < q.n_texts; i++) free(q.texts[i]);
+  free(q.texts);
   cli_finish(&c);
   return rc;
 }

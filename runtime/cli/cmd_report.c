@@ -48,7 +48,7 @@ int cmd_report(int argc, const char **argv) {
   cli_page p = {.max_tokens = 512, .sample = 64, .n_prompt = 256, .n_gen = 64, .rounds = 3};
   const opt_row own[] = {
       {"output", 'o', OPT_TEXT, &out, "FILE.html", NULL, "the page to write", NULL},
-      {"text", 0, OPT_TEXT, &text, "FILE", NULL, "quality: a text, or a .json list of strings", "no quality"},
+      {"text", 0, OPT_TEXT, &text, "FILE", NULL, "quality: a text, or a .json list or .jsonl lines of texts or chats", "no quality"},
       {"calibrate", 0, OPT_TEXT, &calibrate, "FILE", NULL, "rows of `tenon quantize` on this text, and sensitivities",
        "none"},
       {"weights", 0, OPT_LIST, &weights, "F", NULL, "a weight format, NAME or NAME:GROUP", "the usual ones"},

@@ -157,6 +157,29 @@ class Calibrate(common.Case):
             self.out.write_text(good.replace(a, b, 1))
             self.fails(3, "c.yaml:", *says, args=["check", DEMO, "--profile", "host", "--calibration", self.out])
 
+    def test_conversations(self):
+        """Lists of messages and lines of them are the texts that the model's template makes of them, with one BOS."""
+        jinja2 = self.module("jinja2")
+        chats = [[{"role": "user", "content": TEXT}, {"role": "assistant", "content": "And it was so."}],
+                 [{"role": "user", "content": "Who rests on the seventh day?"}]]
+        template = jinja2.Template((DEMO / "chat_template.jinja").read_text())
+        files = {"texts.json": json.dumps([template.render(messages=m, bos_token="") for m in chats]),
+                 "chats.json": json.dumps([chats[0], {"messages": chats[1]}]),
+                 "lines.jsonl": json.dumps({"messages": chats[0]}) + "\n \n" + json.dumps(chats[1]) + "\n",
+                 "half.jsonl": json.dumps({"text": template.render(messages=chats[0], bos_token="")}) + "\n" + json.dumps(chats[1])}
+        made = {}
+        for name, text in files.items():
+            self.text = self.tmp / name
+            self.text.write_text(text)
+            self.calibrate()
+            made[name] = read_yaml(self.out)[1]
+        for name in files:
+            self.assertEqual(made["texts.json"], made[name], name)
+        (self.tmp / "bad.jsonl").write_text('"a"\n{"messages":\n')
+        self.fails(3, "bad.jsonl': line 2", args=["calibrate", DEMO, "--text", self.tmp / "bad.jsonl", "-o", self.out])
+        (self.tmp / "bad.json").write_text('[[{"content": "no role"}]]')
+        self.fails(3, "not an object with a \"role\"", args=["calibrate", DEMO, "--text", self.tmp / "bad.json", "-o", self.out])
+
     def test_bad_command_lines(self):
         for args, says in ((["--text", self.text], "-o FILE is needed"), (["-o", self.out], "--text FILE is needed"),
                            (["--text", self.text, "-o", self.out, "--piece", -1], "0 or more"),
@@ -168,7 +191,7 @@ class Calibrate(common.Case):
         self.ok("calibrate", DEMO, "--text", self.text, "-o", self.out)  # BOS is a token
         bad = self.tmp / "l.json"
         bad.write_text('["a", 3]')
-        self.fails(3, "element 1 is not a string", args=["calibrate", DEMO, "--text", bad, "-o", self.out])
+        self.fails(3, "element 1 is neither a string nor a conversation", args=["calibrate", DEMO, "--text", bad, "-o", self.out])
 
     def test_interrupted(self):
         """Ctrl-C: 130, and the file that was there is the same."""

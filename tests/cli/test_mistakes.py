@@ -81,7 +81,7 @@ INPUT = [
      "/{tmp}/plugin.yaml:2:5: plugin 'hsot': is in none of the plugin folders .*: did you mean 'host'\\?$/"),
     ("run {demo} -p a --profile {tmp}/key.yaml", 3, "/{tmp}/key.yaml:1:1: unknown key 'plugin'.*did you mean 'plugins'/"),
     ("eval {demo} --text {tmp}/none.txt", 3, "cannot read '{tmp}/none.txt': No such file or directory"),
-    ("eval {demo} --text {tmp}/a.json", 3, "/'{tmp}/a.json' is not a JSON list of strings/"),
+    ("eval {demo} --text {tmp}/a.json", 3, "/'{tmp}/a.json' is not a JSON list of texts/"),
     ("infer {demo} --in x", 3, "--in takes NAME=FILE, not 'x'"),
     ("infer {demo} --in input_ids={tmp}/none.npy", 3, "/{tmp}/none.npy/"),
     ("verify {demo}", 3, "'{demo}' holds no test_data_set_* folder: --data DIR names one"),

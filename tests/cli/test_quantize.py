@@ -76,6 +76,17 @@ class Quantize(common.Case):
         ids = self.ids(one, "-p", "Once upon a time there was", "-n", "1", "--temp", "0", "--profile", "host")
         self.assertEqual(int(self.logits(one, ids[:-1])[-1].argmax()), ids[-1])
 
+    def test_conversations(self):
+        """Lines of messages give the bytes that their texts give."""
+        (self.tmp / "chats.jsonl").write_text(json.dumps([{"role": "user", "content": t[:300]} for t in self.texts()[:2]]) + "\n")
+        (self.tmp / "texts.json").write_text(json.dumps(["".join(t[:300] + "\n" for t in self.texts()[:2])]))
+        made = []
+        for name in ("chats.jsonl", "texts.json"):
+            out = self.tmp / name.split(".")[0]
+            self.ok("quantize", DEMO, "-o", out, "--text", self.tmp / name, "--piece", "256")
+            made.append(self.bytes_of(out))
+        self.assertEqual(*made)
+
     def test_head(self):
         """The product that gives the logits is solved by what its errors cost there; another one of that shape is not."""
         np, onnx, tokenizers = self.module("numpy"), self.module("onnx"), self.module("tokenizers")
@@ -255,7 +266,7 @@ class Quantize(common.Case):
                                  (["quantize", DEMO, "-o", self.tmp / "x", "--round", "--bits", "5"], 2, "2, 3, 4 or 8"),
                                  (["quantize", DEMO, "-o", self.tmp / "x", "--round", "--block", "24"], 2, "16, 32, 64 or 128"),
                                  (["quantize", DEMO, "-o", there, "--round"], 3, "no empty folder"),
-                                 (["quantize", DEMO, "-o", self.tmp / "x", "--text", bad], 3, "list of strings"),
+                                 (["quantize", DEMO, "-o", self.tmp / "x", "--text", bad], 3, "list of texts"),
                                  (["quantize", self.tmp / "none", "-o", self.tmp / "x", "--round"], 3, "none")):
             r = self.tenon(*args)
             self.assertEqual(r.returncode, code, r.stderr)
