@@ -92,7 +92,8 @@ static tn_status on_node(void *ctx, tn_id node, const tn_claim *c) {
 static tn_status say_layouts(const fixed_device *d, const tn_claim_sink *sink, tn_id v) {
   static const tn_layout floats = {.h = TN_HDR(tn_layout), .dtype = TN_DT_F32, .rank = 4, .order = {0, 1, 2, 3}},
                          codes = {.h = TN_HDR(tn_layout), .dtype = TN_DT_I8, .rank = 4, .order = {0, 1, 2, 3}};
-  const bool codes_first = d->wrong == FIXED_ok_codes;
+  const bool codes_first =
+      d->wrong == FIXED_ok_codes || (d->wrong >= FIXED_int8_scale && d->wrong <= FIXED_int8_window);
   const tn_layout *list[] = {codes_first ? &codes : &floats, codes_first ? &floats : &codes};
   return sink->state(sink->ctx, v, list, 2);
 }
