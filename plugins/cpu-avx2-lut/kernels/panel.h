@@ -45,6 +45,10 @@ void tni_x86_tiles_g32_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt_ac
 void tni_x86_tiles_g128_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                          float *acc);
 /* Codes of eight bits with a zero point of 128. */
+void tni_x86_tiles_b8g16_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1,
+                                          bool first, float *acc);
+void tni_x86_tiles_b8g32_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1,
+                                          bool first, float *acc);
 void tni_x86_tiles_b8g128_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1,
                                            bool first, float *acc);
 /* The same over two panels of two row blocks: acc[i] has the rows of panel i. */
@@ -61,6 +65,8 @@ static inline void tni_x86_tiles(tni_x86_tiles_fn tiles, tni_x86_tiles2_fn tiles
 void tni_x86_tiles_g32_6x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                        float *const *acc);
 void tni_x86_tiles_g128_12x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
+                                         float *const *acc);
+void tni_x86_tiles_b8g32_6x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                          float *const *acc);
 void tni_x86_tiles_b8g128_12x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1,
                                            bool first, float *const *acc);
