@@ -7,8 +7,6 @@
 #include "plugins/cpu-avx2-lut/kernels/lev_avx512.h"
 #include "plugins/cpu-avx2-lut/kernels/panel.h"
 
-enum { AHEAD = 8192 }; /* bytes: twice as far as other formats, which are read in larger pieces, gain from */
-
 /* --- one row ------------------------------------------------------------------------------------------------------ */
 
 /* Levels of a quad times its four codes of x. In assembly, so that the broadcast is part of the instruction. */
@@ -33,7 +31,8 @@ __attribute__((always_inline)) static inline void gemv_lev(uint32_t which, uint3
   lev_entries(which, codes, e);
   for (size_t b = 0; b < blocks; b++, q += group, index += 8) {
     __m512i sum = _mm512_slli_epi32(_mm512_set1_epi32(a->zero[b]), 4);
-    for (uint32_t i = 0; fetch && i < block_bytes; i += 64) _mm_prefetch((const char *)codes + AHEAD + i, _MM_HINT_T0);
+    for (uint32_t i = 0; fetch && i < block_bytes; i += 64)
+      _mm_prefetch((const char *)codes + TNI_X86_LEV_AHEAD + i, _MM_HINT_T0);
     codes += b + 1 < blocks ? block_bytes : 0;
     lev_entries(which, codes, next);
 #pragma GCC unroll 4
