@@ -7,7 +7,7 @@ enum { NEEDED = TNI_CPU_AVX2 | TNI_CPU_FMA | TNI_CPU_F16C };
 /* Fetching ahead is no instruction set: whatever is allowed does it where the processor gains by it. */
 enum {
   AVX2 = NEEDED | TNI_CPU_PREFETCH,
-  AVXVNNI = AVX2 | TNI_CPU_AVXVNNI,
+  AVXVNNI = AVX2 | TNI_CPU_AVXVNNI | TNI_CPU_GFNI,
   AVX512 = AVXVNNI | TNI_CPU_AVX512VNNI,
   ALL = AVX512 | TNI_CPU_AMX
 };

@@ -341,6 +341,7 @@ int run_bench(void) {
     bool scalar = k[i].features == 0;
     if (k[i].op == TNI_CLT_GEMV) bench_gemv(&k[i], scalar ? 256 : 65536, 2048);
     if (k[i].op == TNI_CLT_GEMV && !scalar) bench_gemv(&k[i], 16384, 5632);
+    if (k[i].op == TNI_CLT_GEMV && !scalar) bench_gemv(&k[i], 512, 2048); /* from the second-level cache */
     if (k[i].op == TNI_CLT_GEMM) bench_gemm(&k[i], scalar ? 8 : 512, scalar ? 64 : 2048, 2048);
     if (k[i].op == TNI_CLT_GEMM && !scalar) bench_gemm(&k[i], 4, 2048, 2048);
     if (k[i].op == TNI_CLT_QUANT) bench_quant(&k[i], 2048);

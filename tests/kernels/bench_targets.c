@@ -32,7 +32,7 @@ typedef struct isa {
 
 enum {
   AVX2 = TNI_CPU_AVX2 | TNI_CPU_FMA | TNI_CPU_F16C | TNI_CPU_PREFETCH,
-  AVXVNNI = AVX2 | TNI_CPU_AVXVNNI,
+  AVXVNNI = AVX2 | TNI_CPU_AVXVNNI | TNI_CPU_GFNI,
   AVX512 = AVXVNNI | TNI_CPU_AVX512VNNI
 };
 static const isa isas[] = {{"avx2", AVX2, TNI_CPU_AVX2, bench_peak, 2000000},

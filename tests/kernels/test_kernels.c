@@ -543,6 +543,9 @@ static void selection(void) {
     CU_ASSERT_PTR_NOT_NULL(scalar_of(&k[i]));
     if (k[i].features) CU_ASSERT_PTR_EQUAL(select_like(&k[i], k[i].features), &k[i]); /* references may be shadowed */
     CU_ASSERT_PTR_EQUAL(select_like(&k[i], TNI_CPU_AVX2 | (k[i].features & TNI_CLT_AVERAGES)), scalar_of(&k[i]));
+    if (!(k[i].features & TNI_CPU_GFNI)) continue;
+    const tni_clt_kernel *without = select_like(&k[i], k[i].features & ~(uint32_t)TNI_CPU_GFNI);
+    CU_ASSERT(without && without != scalar_of(&k[i]) && without->layout == k[i].layout);
   }
   CU_ASSERT_PTR_NULL(tni_clt_select(&KERNELS, TNI_CLT_GEMV, TNI_CLT_W4G, 64, UINT32_MAX, 1));
 }
@@ -555,6 +558,8 @@ static void cpu_features_are_named(void) {
   CU_ASSERT_STRING_EQUAL(text, "");
   tni_cm_cpu_missing(0, 31, text, 8);
   CU_ASSERT_STRING_EQUAL(text, "avx2, f");
+  tni_cm_cpu_missing(TNI_CPU_PREFETCH, TNI_CPU_PREFETCH | TNI_CPU_GFNI, text, sizeof text);
+  CU_ASSERT_STRING_EQUAL(text, "gfni");
 }
 
 int add_kernel_suite(void) {

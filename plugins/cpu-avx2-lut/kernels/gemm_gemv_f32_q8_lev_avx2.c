@@ -4,41 +4,18 @@
  * whose bytes have a zero point of 128. One row multiplies magnitudes by activations with the weights' signs, widened
  * at once.
  */
-#include <immintrin.h>
-#include <stdbool.h>
-#include <string.h>
-
-#include "plugins/common/formats/formats.h"
-#include "plugins/cpu-avx2-lut/kernels/codes_avx2.h"
-#include "plugins/cpu-avx2-lut/kernels/lev_avx2.h"
 #include "plugins/cpu-avx2-lut/kernels/panel.h"
 
-static inline ints lev_table(uint32_t which);
-static inline ints lev_low(ints table, ints v);
-static inline ints lev_high(ints table, ints v);
-__attribute__((always_inline)) static inline ints lev_nibbles(uint32_t which, const uint8_t *u, size_t half,
-                                                              uint32_t c);
-
-static inline ints add_signed(ints sum, ints w, ints x) {
-  const ints pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
-  return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-}
-
-/* Levels are signed: x needs no word. */
-__attribute__((always_inline)) static inline ints lev_sums(uint32_t which, uint32_t group, ints table, const uint8_t *u,
-                                                           size_t half, const int8_t *q, int32_t word) {
-  ints s0 = _mm256_setzero_si256(), s1 = s0;
-  (void)word;
-#pragma GCC unroll 4
-  for (uint32_t c = 0; c < group / 8; c++) {
-    const ints v = lev_nibbles(which, u, half, c);
-    s0 = add_signed(s0, lev_low(table, v), four_codes(q + 8 * c));
-    s1 = add_signed(s1, lev_high(table, v), four_codes(q + 8 * c + 4));
-  }
-  return _mm256_add_epi32(s0, s1);
-}
-
-#include "plugins/cpu-avx2-lut/kernels/lev_template.h"
+/* Levels are signed: x needs no word. Magnitudes of x, which both registers of outputs share, times levels with its
+ * signs. */
+#define LEV_ROW
+#define LEV_AHEAD TNI_X86_AHEAD
+#define lev_row_table lev_table
+#define lev_word(word) ((void)(word), _mm256_setzero_si256())
+#define add_levels(sum, w, x) \
+  _mm256_add_epi32(           \
+      sum, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(x), _mm256_sign_epi8(w, x)), _mm256_set1_epi16(1)))
+#include "plugins/cpu-avx2-lut/kernels/lev_avx2.h"
 
 LEV_GEMVS(avx2)
 
@@ -49,26 +26,28 @@ enum { MOST_BLOCKS = TNI_X86_PANEL_K / 32 };
 /* n blocks from `first` on. zero: the zero point of the bytes, 0 or 128. */
 __attribute__((always_inline)) static inline void open_lev_panel(uint32_t which, uint32_t group, uint32_t block_bytes,
                                                                  int zero, const uint8_t *head, const uint8_t *codes,
-                                                                 size_t first, size_t n, tni_x86_grid_panel *z) {
-  const ints table = _mm256_add_epi8(lev_table(which), _mm256_set1_epi8((char)zero));
-  const floats parent0 = lev_parents(head, 0), parent1 = lev_parents(head, LANES);
-  uint8_t *out = &z->p.w[0][0];
+                                                                 size_t first, size_t n, tni_x86_panel *p) {
+  const __m256i table = _mm256_add_epi8(lev_table(which), _mm256_set1_epi8((char)zero));
+  const __m256 parents0 = lev_parents(head, 0), parents1 = lev_parents(head, LEV_LANES);
+  __m256i *out = (__m256i *)(void *)p->w[0];
   for (size_t b = 0; b < n; b++, codes += block_bytes) {
     const uint8_t *index = head + 32 + 8 * (first + b);
 #pragma GCC unroll 4
-    for (uint32_t c = 0; c < group / 8; c++, out += 128)
-      for (size_t half = 0; half < 64; half += 32) {
-        const ints v = lev_nibbles(which, codes, half, c);
-        _mm256_store_si256((__m256i *)(void *)(out + half), lev_low(table, v));
-        _mm256_store_si256((__m256i *)(void *)(out + 64 + half), lev_high(table, v));
-      }
-    _mm256_store_ps(z->p.scale[b], _mm256_mul_ps(parent0, steps_of(index, 0)));
-    _mm256_store_ps(z->p.scale[b] + LANES, _mm256_mul_ps(parent1, steps_of(index, 4)));
+    for (uint32_t i = 0; i < group / 8; i++, out += i % 2 ? 1 : 7) {
+      __m256i e[2];
+      lev_entries(which, codes, LEV_HALF * (i % 2), i / 2, e);
+      _mm256_store_si256(out, low_levels(table, e[0]));
+      _mm256_store_si256(out + 2, high_levels(table, e[0]));
+      _mm256_store_si256(out + 4, low_levels(table, e[1]));
+      _mm256_store_si256(out + 6, high_levels(table, e[1]));
+    }
+    _mm256_store_ps(p->scale[b], _mm256_mul_ps(parents0, lev_steps(index, 0)));
+    _mm256_store_ps(p->scale[b] + LEV_LANES, _mm256_mul_ps(parents1, lev_steps(index, 4)));
   }
-  z->p.groups = n;
-  z->p.first_group = first;
-  z->p.next = codes;
-  z->p.next_bytes = n * block_bytes;
+  p->groups = n;
+  p->first_group = first;
+  p->next = codes;
+  p->next_bytes = n * block_bytes;
 }
 
 __attribute__((always_inline)) static inline void gemm_lev_avx2(uint32_t which, uint32_t group, uint32_t block_bytes,
@@ -77,11 +56,10 @@ __attribute__((always_inline)) static inline void gemm_lev_avx2(uint32_t which, 
                                                                 size_t m1, float *acc) {
   const uint8_t *codes = head + tni_lev_head_bytes(blocks);
   tni_x86_grid_panel z;
-  for (size_t g = 0; g < MOST_BLOCKS; g++)
-    for (int r = 0; r < TNI_CLT_ROWS; r++) z.zero[g][r] = zero;
+  memset(z.zero, 0, sizeof z.zero); /* of AVX2; tiles of AVX-VNNI know theirs */
   for (size_t b = 0; b < blocks; b += MOST_BLOCKS) {
     const size_t n = blocks - b < MOST_BLOCKS ? blocks - b : MOST_BLOCKS;
-    open_lev_panel(which, group, block_bytes, zero, head, codes + b * block_bytes, b, n, &z);
+    open_lev_panel(which, group, block_bytes, zero, head, codes + b * block_bytes, b, n, &z.p);
     tiles(&z.p, a, m0, m1, b == 0, acc);
   }
 }
@@ -94,7 +72,7 @@ __attribute__((always_inline)) static inline void gemm_lev_avx2(uint32_t which, 
   }
 #define GEMMS(id, ID, group, bytes)             \
   GEMM(id, ID, group, bytes, 4x16, avx2, zs, 0) \
-  GEMM(id, ID, group, bytes, 6x16, avxvnni, z, 128)
+  GEMM(id, ID, group, bytes, 6x16, avxvnni, b8g, 128)
 GEMMS(lev4, LEV4, 32, 256)
 GEMMS(lev4s, LEV4S, 16, 128)
 GEMMS(lev3, LEV3, 32, 192)

@@ -22,11 +22,11 @@ typedef struct tni_x86_panel {
 /* Of a grid whose zero points no byte of a panel can hold: sums of codes start from zero * -t, t being the sum of the
  * activations, and of f32 zero points rest * -t in floats is added (formats/grid.h). */
 typedef struct tni_x86_grid_panel {
-  tni_x86_panel p;                                               /* first: what tiles are given; or the first of two */
+  tni_x86_panel p; /* first: what tiles are given; or the first of two */
   /* Whole ones, less 128 of signed codes: s16 beside a half of zeros, for products of pairs. */
   _Alignas(64) int32_t zero[TNI_X86_PANEL_K / 32][TNI_CLT_ROWS];
   _Alignas(64) float rest[TNI_X86_PANEL_K / 32][TNI_CLT_ROWS]; /* zero point - whole */
-  const uint8_t *codes; /* as they are packed, of tiles that need no panel */
+  const uint8_t *codes;                                        /* as they are packed, of tiles that need no panel */
 } tni_x86_grid_panel;
 
 /* Tile i of n asks memory for its share of the packed bytes of the panel that comes next: all at once would wait.
@@ -45,6 +45,10 @@ void tni_x86_tiles_g32_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt_ac
 void tni_x86_tiles_g128_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                          float *acc);
 /* Codes of eight bits with a zero point of 128. */
+void tni_x86_tiles_b8g16_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1,
+                                          bool first, float *acc);
+void tni_x86_tiles_b8g32_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1,
+                                          bool first, float *acc);
 void tni_x86_tiles_b8g128_12x16_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1,
                                            bool first, float *acc);
 /* The same over two panels of two row blocks: acc[i] has the rows of panel i. */
@@ -62,12 +66,18 @@ void tni_x86_tiles_g32_6x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act
                                        float *const *acc);
 void tni_x86_tiles_g128_12x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                          float *const *acc);
+void tni_x86_tiles_b8g32_6x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
+                                         float *const *acc);
 void tni_x86_tiles_b8g128_12x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1,
                                            bool first, float *const *acc);
 void tni_x86_tiles_g32_6x16_avxvnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                     float *acc);
 void tni_x86_tiles_g128_6x16_avxvnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                      float *acc);
+void tni_x86_tiles_b8g16_6x16_avxvnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
+                                      float *acc);
+void tni_x86_tiles_b8g32_6x16_avxvnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
+                                      float *acc);
 void tni_x86_tiles_b8g128_6x16_avxvnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                        float *acc);
 /* TNI_CLT_ROWS_S16. Codes up to 15. */

@@ -91,8 +91,9 @@
   GRID(GEMV, TNI_CLT_##ID, group, AVX2, 0, gemv_f32_q8g##group##_##id##_1x16_avx2)                                     \
   GRID(GEMV, TNI_CLT_##ID, group, AVX2 | TNI_CPU_PREFETCH, 0, gemv_f32_q8g##group##_##id##_1x16_avx2_prefetch)         \
   GRID(GEMM, TNI_CLT_##ID, group, AVX2, 0, gemm_f32_q8g##group##_##id##_4x16_avx2)                                     \
-  GRID(GEMV, TNI_CLT_##ID, group, AVXVNNI, 0, gemv_f32_q8g##group##_##id##_1x16_avxvnni)                               \
-  GRID(GEMV, TNI_CLT_##ID, group, AVXVNNI | TNI_CPU_PREFETCH, 0, gemv_f32_q8g##group##_##id##_1x16_avxvnni_prefetch)   \
+  GRID(GEMV, TNI_CLT_##ID, group, AVXVNNI | TNI_CPU_GFNI, 0, gemv_f32_q8g##group##_##id##_1x16_avxvnni)                \
+  GRID(GEMV, TNI_CLT_##ID, group, AVXVNNI | TNI_CPU_GFNI | TNI_CPU_PREFETCH, 0,                                        \
+       gemv_f32_q8g##group##_##id##_1x16_avxvnni_prefetch)                                                             \
   GRID(GEMM, TNI_CLT_##ID, group, AVXVNNI, 0, gemm_f32_q8g##group##_##id##_6x16_avxvnni)                               \
   GRID(GEMV, TNI_CLT_##ID, group, AVX512, 0, gemv_f32_q8g##group##_##id##_1x16_avx512vnni)                             \
   GRID(GEMV, TNI_CLT_##ID, group, AVX512 | TNI_CPU_PREFETCH, 0, gemv_f32_q8g##group##_##id##_1x16_avx512vnni_prefetch) \

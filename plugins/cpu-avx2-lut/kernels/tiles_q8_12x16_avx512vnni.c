@@ -109,6 +109,8 @@
 
 TILES(32, 32, g32, A, 0)
 TILES(128, 32, g128, A, 0)
+TILES(16, 16, b8g16, A, 4)
+TILES(32, 32, b8g32, A, 4)
 TILES(128, 32, b8g128, A, 4)
 #define GRIDS(GROUP, STEP)           \
   TILES(GROUP, STEP, a##GROUP, A, 1) \

@@ -92,6 +92,8 @@ typedef void (*vnni_tile_fn)(const tni_x86_panel *p, const tni_clt_act *a, size_
 
 TILES(32, g32, A, 0)
 TILES(128, g128, A, 0)
+TILES(16, b8g16, A, 4)
+TILES(32, b8g32, A, 4)
 TILES(128, b8g128, A, 4)
 #define GRIDS(GROUP)           \
   TILES(GROUP, a##GROUP, A, 1) \

@@ -70,5 +70,6 @@ enum { TILE_M = 6, GROUP = 32 };
   }
 
 TILES(g32, A, 0)
+TILES(b8g32, A, 4)
 TILES(a32, A, 1)
 TILES(z32, Z, 0)

@@ -45,6 +45,7 @@ uint32_t tni_cm_cpu_features(void) {
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return f;
   uint32_t max_sub = a;
   if (b & bit_AVX2) f |= TNI_CPU_AVX2;
+  if (c & bit_GFNI) f |= TNI_CPU_GFNI;
   const uint32_t b512 = 1u << 16 | 1u << 30 | 1u << 31, c512 = 1u << 1 | 1u << 11; /* F BW VL; VBMI VNNI */
   if ((os & 0xe0) == 0xe0 && (b & b512) == b512 && (c & c512) == c512) f |= TNI_CPU_AVX512VNNI;
   if (zen5 || (amd && (f & TNI_CPU_AVX2) && !(b & 1u << 16))) f |= TNI_CPU_PREFETCH;
@@ -93,7 +94,7 @@ void tni_cm_cpu_name(char *text, size_t n) {
 
 void tni_cm_cpu_missing(uint32_t have, uint32_t wanted, char *text, size_t n) {
   static const char *const names[] = {"avx2",    "fma",  "f16c", "avx_vnni", "avx512_vnni", "neon",
-                                      "dotprod", "i8mm", "sve2", "amx",      "prefetch"};
+                                      "dotprod", "i8mm", "sve2", "amx",      "prefetch",    "gfni"};
   size_t at = 0;
   if (n) text[0] = 0;
   for (uint32_t i = 0; i < sizeof names / sizeof *names && at < n; i++) {

@@ -22,7 +22,8 @@ enum {
   TNI_CPU_AMX = 512, /* AMX tiles of int8; the process was granted their state */
   /* What streams through memory is faster with software prefetch: Intel's, and AMD's without AVX-512 (measured on Zen
    * 3) and from Zen 5 on. Zen 4 is slower with it. */
-  TNI_CPU_PREFETCH = 1024
+  TNI_CPU_PREFETCH = 1024,
+  TNI_CPU_GFNI = 2048 /* of AVX2's registers */
 };
 
 uint32_t tni_cm_cpu_features(void);

@@ -17,6 +17,8 @@ enum { TNI_X86_AHEAD = 4096 };
 #else
 enum { TNI_X86_AHEAD = 2048 };
 #endif
+/* Of the formats of lev.h with AVX-VNNI and AVX-512: a Zen 5 reads them up to 30 % faster than with half of it. */
+enum { TNI_X86_LEV_AHEAD = 8192 };
 
 void tni_x86_bytes_s32_u8_s8_6x16_avx2(const uint8_t *const *blocks, size_t quads, const uint8_t *a, size_t lda,
                                        size_t rows, const tni_clt_next *next, int32_t *acc);
