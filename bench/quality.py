@@ -201,7 +201,7 @@ def trials(j):
     out = {}
     for p in j["plugins"]:
         for f in p["formats"]:
-            params = {"w4g": ["32", "128"], "e0m4": ["0", "1"]}.get(f["name"], [""])
+            params = ["0", "1"] if f["name"].startswith("e0m") else {"w4g": ["32", "128"]}.get(f["name"], [""])
             for x in params:
                 out.setdefault(f["name"] + (":" + x if x else ""), []).append(p["name"])
     return out

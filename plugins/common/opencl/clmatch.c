@@ -78,7 +78,8 @@ static bool no_states(const op_matcher *m) {
 
 /* A kernel of this kind works here, with typical types. */
 static bool kernel_works(const op_matcher *m, uint32_t kind, uint32_t n, const uint32_t *types, const int32_t *ints) {
-  tni_cl_shape s = {.kind = kind, .n_operands = n};
+  const bool product = kind == TNI_CLK_GEMV || kind == TNI_CLK_GEMM;
+  tni_cl_shape s = {.kind = kind, .n_operands = n, .bits = product ? m->o->geo.bits : 0};
   memcpy(s.types, types, n * sizeof *types);
   memcpy(s.ints, ints, 28 * sizeof *ints);
   tni_cl_program *p;
@@ -149,7 +150,8 @@ static bool product_dims(const op_matcher *m, int64_t K) {
   if (o->K != K) return refuse_node(m, TN_WHY_SHAPE, "the last dim of the activation is not known to be K");
   if (o->K < m->d->set.min_k) return refuse_node(m, TN_WHY_OPTION, "weights with K below option min_k");
   if (o->N < m->d->set.min_n) return refuse_node(m, TN_WHY_OPTION, "weights with N below option min_n");
-  if (o->K > INT32_MAX / 2 || o->N > INT32_MAX / 2 || tni_e0m4_geometry_of(o->N, o->K, &o->geo) != TN_OK)
+  if (o->K > INT32_MAX / 2 || o->N > INT32_MAX / 2 || 
+      tni_e0m_geometry_of(m->d->format->bits, o->N, o->K, &o->geo) != TN_OK)
     return refuse_node(m, TN_WHY_TOO_BIG, "weights with a dim of zero or over 2^30");
   if (o->geo.bytes > m->d->info.max_alloc)
     return refuse_node(m, TN_WHY_TOO_BIG, "packed weights are larger than the device allocates at once");
@@ -561,7 +563,7 @@ tn_status tni_cl_claim(tn_device *dev, const tn_graph *g, const tn_dims *at, con
     tni_cm_offer offer = {0};
     offer.cost_ns = cost_of_op(d, o, g, at, &offer.macs);
     if (o->what == TNI_CLO_PRODUCT) {
-      offer.format = &tni_e0m4_format;
+      offer.format = d->format;
       offer.params = d->params;
       offer.n_params = 1;
       offer.weight_bytes = o->geo.bytes;
