@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Formats e0m2, e0m3, e0m4, e0m8: geometry, bytes whatever the split of rows, unpack of any box, errors within what they
- * declare, refusals, what the search for scales and the statistics gain, and errors beside INT-m with whole zero points.
+ * Formats e0m2, e0m3, e0m4, e0m8: geometry, bytes whatever the split of rows, unpack of any box, errors within what
+ * they declare, refusals, what the search for scales and the statistics gain, and errors beside INT-m with whole zero
+ * points.
  */
 #include "plugins/common/formats/e0m.h"
 
@@ -283,7 +284,8 @@ static double least_squares(uint32_t bits, const float *w) {
   }
   for (int a = 0; a <= 48; a++)
     for (int b = 0; b <= 48; b++) {
-      const float d = (hi - lo) / top * (0.3f + 0.75f * (float)a / 48), z = -lo / (hi - lo) * top + (float)(b - 24) / 24;
+      const float d = (hi - lo) / top * (0.3f + 0.75f * (float)a / 48),
+                  z = -lo / (hi - lo) * top + (float)(b - 24) / 24;
       double e = 0;
       if (z < 0 || z > top) continue;
       for (int i = 0; i < 128; i++) {
@@ -315,11 +317,12 @@ static void quality(void) {
       searched += one.squares;
       least += least_squares(bits, w);
     }
-    printf("\n    e0m%u beside INT%u: mean error %.3f free, %.3f zero exact, %.3f without search; root mean square %.3f, "
-           "%.3f, %.3f; squares beside a lattice of 2401: %.3f",
-           bits, bits, found[0].sum / whole.sum, found[1].sum / whole.sum, plain.sum / whole.sum,
-           sqrt(found[0].squares / whole.squares), sqrt(found[1].squares / whole.squares),
-           sqrt(plain.squares / whole.squares), least > 0 ? searched / least : 1);
+    printf(
+        "\n    e0m%u beside INT%u: mean error %.3f free, %.3f zero exact, %.3f without search; root mean square %.3f, "
+        "%.3f, %.3f; squares beside a lattice of 2401: %.3f",
+        bits, bits, found[0].sum / whole.sum, found[1].sum / whole.sum, plain.sum / whole.sum,
+        sqrt(found[0].squares / whole.squares), sqrt(found[1].squares / whole.squares),
+        sqrt(plain.squares / whole.squares), least > 0 ? searched / least : 1);
     for (int exact = 0; exact < 2; exact++) {
       CU_ASSERT(found[exact].sum / whole.sum < most[f][exact]);
       CU_ASSERT(bits == 8 || found[exact].squares < plain.squares);
@@ -346,8 +349,7 @@ static void statistics(void) {
       CU_ASSERT_FATAL(a != NULL);
       const tn_blob b = blob_of(&tni_e0m_formats[f], &m, a, n);
       CU_ASSERT(b.format->unpack(&b, all, u) == TN_OK);
-      for (int64_t i = 0; i < N * K; i++)
-        e[with] += (double)heavy[i % K] * (double)((u[i] - m.w[i]) * (u[i] - m.w[i]));
+      for (int64_t i = 0; i < N * K; i++) e[with] += (double)heavy[i % K] * (double)((u[i] - m.w[i]) * (u[i] - m.w[i]));
       free(a);
     }
     CU_ASSERT(e[1] < 0.97 * e[0]);
@@ -357,8 +359,9 @@ static void statistics(void) {
 }
 
 int main(void) {
-  CU_TestInfo tests[] = {{"round trip", round_trip}, {"boxes", boxes},     {"parts", parts},           {"refusals", refusals},
-                         {"bytes", bytes},           {"quality", quality}, {"statistics", statistics}, CU_TEST_INFO_NULL};
+  CU_TestInfo tests[] = {{"round trip", round_trip}, {"boxes", boxes}, {"parts", parts},
+                         {"refusals", refusals},     {"bytes", bytes}, {"quality", quality},
+                         {"statistics", statistics}, CU_TEST_INFO_NULL};
   CU_SuiteInfo suites[] = {{"e0m", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
   if (CU_initialize_registry() != CUE_SUCCESS || CU_register_suites(suites) != CUE_SUCCESS) return 2;
   CU_basic_set_mode(CU_BRM_VERBOSE);

@@ -85,6 +85,7 @@ static tn_grid grid_of_bits(uint32_t bits) {
   const float codes = (float)(1u << bits);
   return (tn_grid){.h = TN_HDR(tn_grid),
                    .kind = TN_GRID_AFFINE,
+                   .flags = TN_GRID_SIGNED,
                    .n_codes = 1u << bits,
                    .group = GROUP,
                    .scale_dtype = TN_DT_F16,
@@ -234,7 +235,8 @@ static tn_status unpack_unit(const tn_blob *b, const tni_e0m_geometry *g, const 
   const int64_t at = n - part->n0, count = n_end - n, width = box[3] - box[2];
   tn_status st = fetch_e0m(b, part->s_at + (uint64_t)(k / GROUP * part->Pn + at) * 4, (uint64_t)count * 4, s);
   for (uint32_t j = 0; st == TN_OK && j < g->bits; j++)
-    st = fetch_e0m(b, part->w_at + (uint64_t)((k / UNIT * g->bits + j) * part->Pn + at) * 2, (uint64_t)count * 2, w + j * COLS);
+    st = fetch_e0m(b, part->w_at + (uint64_t)((k / UNIT * g->bits + j) * part->Pn + at) * 2, (uint64_t)count * 2,
+                   w + j * COLS);
   for (int64_t i = 0; st == TN_OK && i < count; i++)
     for (int64_t j = 0; j < UNIT; j++) {
       if (k + j < box[2] || k + j >= box[3]) continue;

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Weight formats "e0m2", "e0m3", "e0m8" version 1 and "e0m4" version 2, params [] or [zero_exact], without one 0: the
- * first m fraction bits of a half between 1 and 2, groups of 128 along K (the E0M4 of Transformer-Lite, and other widths
- * by its rule). w[n,k] = s * (h - c), h = 1 + code / 2^m = as_half(0x3C00 | code << (10 - m)), with one pair of halves
- * {s, c} per row and group. c lies in [1, 2), so h - c is exact in half and lies in (-1, 1): sums in half are sums of
- * centred values, and no sum of x is needed beside them. zero_exact 1: c is a multiple of 2^-m, its other fraction bits
- * are 0, so a weight of 0 stays 0.
+ * first m fraction bits of a half between 1 and 2, groups of 128 along K (the E0M4 of Transformer-Lite, and other
+ * widths by its rule). w[n,k] = s * (h - c), h = 1 + code / 2^m = as_half(0x3C00 | code << (10 - m)), with one pair of
+ * halves {s, c} per row and group. c lies in [1, 2), so h - c is exact in half and lies in (-1, 1): sums in half are
+ * sums of centred values, and no sum of x is needed beside them. zero_exact 1: c is a multiple of 2^-m, its other
+ * fraction bits are 0, so a weight of 0 stays 0.
  *
  * The blob serves every OpenCL plugin. Np = N rounded up to 128, Kp = K to 128, cut along N into parts of Pn columns
  * (the whole where that is at most TNI_E0M_PART_BYTES, else the largest multiple of 128 that keeps a part within it);
  * parts one after the other, align 128 (a base address of images and sub-buffers on the phones known). A part is
  *
  * - W: Kp/16*m x Pn uint16, little endian: 16 k of a column are m words in m rows. m 2, 4, 8: word j has the codes of
- *   16/m k, the first in its lowest bits. m 3: word j has the codes of k = 5j .. 5j+4 in bits 0 .. 14, and in its bit 15
- *   bit j of the code of k = 15;
+ *   16/m k, the first in its lowest bits. m 3: word j has the codes of k = 5j .. 5j+4 in bits 0 .. 14, and in its bit
+ * 15 bit j of the code of k = 15;
  * - S: Kp/128 x Pn pairs {half s, half c}.
  *
  * Rows beyond N have s = 0. Within the last group elements beyond K have code 2^(m-1) and mean nothing: kernels take no
  * x from there.
  *
- * Packing floats: code = min(floor(2^m * (w / s + c - 1) + 1/2), 2^m - 1), not below 0, which takes the first m fraction
- * bits of the mapped weight and rounds by the next one; s and c are searched (e0m_fit.h). A group with highest minus
- * lowest weight below 2^-14 (0 is always among them) counts as zeros, since phones flush denormal halves.
+ * Packing floats: code = min(floor(2^m * (w / s + c - 1) + 1/2), 2^m - 1), not below 0, which takes the first m
+ * fraction bits of the mapped weight and rounds by the next one; s and c are searched (e0m_fit.h). A group with highest
+ * minus lowest weight below 2^-14 (0 is always among them) counts as zeros, since phones flush denormal halves.
  *
- * The grid that the formats state: codes with whole zero points 0 .. 2^m - 1 and scales s / 2^m. c is then 1 + zero /
- * 2^m, which both params hold.
+ * The grid that the formats state: codes with whole zero points 0 .. 2^m - 1 and scales s / 2^m, s of either sign. c is
+ * then 1 + zero / 2^m, which both params hold.
  *
  * How it computes (tni_e0m_numerics): activations in half as they are; within a group of 128 sums in half (kernels may
  * be wider), across groups in f32. Declared for |x| <= 2048.

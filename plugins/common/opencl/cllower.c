@@ -130,7 +130,7 @@ static void make_slots(lowering *l) {
         y->slot = add_slot(l, tni_cm_kind_written(&l->c, o->out[k]), o->out[k], TN_NONE, l->g->values[o->out[k]]->name);
     }
     if (o->what != TNI_CLO_PRODUCT || l->c.no_memory) continue;
-    o->need = add_need(l, l->d->format, o->in + 1, o->n_weights, o->kn);
+    o->need = add_need(l, o->format, o->in + 1, o->n_weights, o->kn);
     o->blob_slot = add_slot(l, TN_SLOT_WEIGHT, TN_NONE, o->need, o->name);
   }
 }
@@ -319,8 +319,8 @@ static tn_status check_blob(const tn_program *p, tn_id slot, const tn_blob *blob
   for (uint32_t i = 0; i < p->n_ops; i++) {
     const tni_cl_op *o = &p->ops[i];
     if (o->what != TNI_CLO_PRODUCT || o->blob_slot != slot) continue;
-    if (!blob || blob->format != p->device->format)
-      return tni_cm_fail(err, TN_E_INVALID, o->name, "the blob is not %s", p->device->format->name);
+    if (!blob || blob->format != o->format)
+      return tni_cm_fail(err, TN_E_INVALID, o->name, "the blob is not %s", o->format->name);
     if (blob->N != o->N || blob->K != o->K || blob->bytes < o->geo.bytes)
       return tni_cm_fail(err, TN_E_INVALID, o->name, "the blob is [%lld,%lld] in %llu bytes, not [%lld,%lld] in %llu",
                          (long long)blob->N, (long long)blob->K, (unsigned long long)blob->bytes, (long long)o->N,

@@ -68,10 +68,11 @@ static const tn_option opt_zero = {
     .help = "a weight of 0 stays 0, at the price of somewhat larger errors elsewhere"};
 static const tn_option opt_format = {.h = TN_HDR(tn_option),
                                      .key = "format",
-                                     .dflt = "e0m4",
+                                     .dflt = "auto",
                                      .type = TN_OPT_STRING,
-                                     .choices = "e0m2|e0m3|e0m4|e0m8",
-                                     .help = "weight format of products, by its bits"};
+                                     .choices = "auto|e0m2|e0m3|e0m4|e0m8",
+                                     .help = "of packed weights; auto: e0m4, and for those that are quantized already the "
+                                             "one that keeps their codes"};
 static const tn_option opt_split = {
     .h = TN_HDR(tn_option),
     .key = "split",
@@ -213,6 +214,7 @@ static const tn_device cl_functions = {.h = TN_HDR(tn_device),
                                        .map = tni_cl_map,
                                        .unmap = tni_cl_unmap};
 
+/* auto: that of floats. */
 static const tn_format *format_named(const char *name) {
   for (size_t i = 0; i < sizeof cl_formats / sizeof *cl_formats; i++)
     if (!strcmp(cl_formats[i]->name, name)) return cl_formats[i];
@@ -228,6 +230,7 @@ static void fill_device(cl_plugin *p, tni_cl_device *d) {
   d->api = p->api;
   d->info = p->info;
   d->format = format_named(p->set.format);
+  d->keeps = !strcmp(p->set.format, "auto");
   d->params[0] = p->set.zero_exact != 0;
   d->tables[0] = p->vendor->variants;
   d->tables[1] = tni_cl_floor;
