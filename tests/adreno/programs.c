@@ -86,6 +86,7 @@ static tni_cl_kernels kernels_of(const tni_cl_variant *const *tables, const uint
 }
 
 static const tni_cl_shape gemv = {.kind = TNI_CLK_GEMV,
+                                  .bits = 4,
                                   .n_operands = 4,
                                   .types = {TN_DT_F16, TN_DT_U8, TN_DT_U8, TN_DT_F16},
                                   .ints = {1, 131, 301, 256, 304, 132}};

@@ -222,8 +222,9 @@ static void try_grid(const tn_host *h, const tn_format *f, const int64_t *params
 }
 
 static void try_format(const tn_host *h, const tn_format *f) {
-  static const int64_t tries[][MAX_PARAMS] = {{0}, {32}, {128}, {16, 16, 0}, {32, 32, 8}, {64, 32, 32}, {128, 16, 8}};
-  static const uint32_t counts[] = {0, 1, 1, 3, 3, 3, 3};
+  static const int64_t tries[][MAX_PARAMS] = {{0},         {0},         {1},          {32},        {128},
+                                              {16, 16, 0}, {32, 32, 8}, {64, 32, 32}, {128, 16, 8}};
+  static const uint32_t counts[] = {0, 1, 1, 1, 1, 3, 3, 3, 3};
   static const int64_t shapes[][2] = {{1, 1}, {5, 40}, {33, 300}, {64, 512}};
   for (size_t t = 0; t < sizeof counts / sizeof *counts; t++)
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)

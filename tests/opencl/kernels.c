@@ -13,6 +13,7 @@
 
 #include "plugins/common/opencl/clkern.h"
 #include "plugins/common/opencl/clrun.h"
+#include "plugins/common/formats/e0m.h"
 #include "plugins/common/formats/f16.h"
 #include "tests/opencl/rig.h"
 #include "tests/opencl/tables.h"
@@ -75,7 +76,7 @@ typedef struct testcase {
 
 static void weights(testcase *t) {
   int64_t Pn = t->s.ints[TNI_CLI_PN], Kp = (t->s.ints[TNI_CLI_K] + 127) / 128 * 128;
-  size_t n_w = (size_t)(Kp / 4 * Pn), n_s = (size_t)(Kp / 128 * Pn);
+  size_t n_w = (size_t)(tni_e0m_rows(t->s.bits, Kp) * Pn), n_s = (size_t)(Kp / 128 * Pn);
   t->s_at = 2 * n_w;
   t->op[1].n = n_w + 2 * n_s;
   uint16_t *w = aligned_alloc(128, (2 * t->op[1].n + 127) / 128 * 128), *s = w + n_w;
@@ -109,8 +110,11 @@ static bool product_case(testcase *t, uint32_t kind, uint32_t i) {
                                     {3, 66, 300},  {4, 64, 144},  {1, 260, 4100}};
   static const int32_t gemm[][3] = {{5, 1, 1},    {5, 3, 7},     {8, 4, 16},    {63, 15, 130}, {64, 16, 128},
                                     {65, 17, 31}, {7, 130, 257}, {16, 64, 640}, {9, 12, 2052}};
-  size_t count = kind == TNI_CLK_GEMV ? sizeof gemv / sizeof *gemv : sizeof gemm / sizeof *gemm;
-  if (i >= 2 * count) return false;
+  static const uint32_t others[] = {2, 3, 8};
+  const uint32_t count = kind == TNI_CLK_GEMV ? sizeof gemv / sizeof *gemv : sizeof gemm / sizeof *gemm;
+  if (i >= 5 * count) return false;
+  t->s.bits = i < 2 * count ? 4 : others[i / count - 2];
+  if (i >= 2 * count) i = i % count * 2 + 1; /* each shape once */
   const int32_t *n = kind == TNI_CLK_GEMV ? gemv[i / 2] : gemm[i / 2];
   int32_t M = n[0], N = n[1], K = n[2], Pn = (N + 127) / 128 * 128, xp = K + (i & 1 ? 3 : 0), yp = N + (i & 1 ? 1 : 0);
   ints(t, 6, (int32_t[]){M, N, K, Pn, xp, yp});
@@ -253,7 +257,8 @@ static double terms(const testcase *t, size_t at) {
   double sum = 0;
   for (int64_t k = 0; k < n[2]; k++) {
     const uint16_t *g = sc + 2 * (k / 128 * n[3] + (int64_t)c);
-    double h = 1 + (w[k / 4 * n[3] + (int64_t)c] >> 4 * (k % 4) & 15) / 16.0;
+    const uint16_t *unit = w + k / TNI_E0M_UNIT * t->s.bits * n[3] + (int64_t)c;
+    double h = 1 + tni_e0m_code(t->s.bits, unit, n[3], (uint32_t)k % TNI_E0M_UNIT) / (double)(1u << t->s.bits);
     sum += fabs(element(TN_DT_F16, t->op[0].data, m * (size_t)n[4] + (size_t)k) *
                 (h - (double)tni_cm_f16_to_f32(g[1])) * (double)tni_cm_f16_to_f32(g[0]));
   }

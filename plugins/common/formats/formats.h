@@ -7,7 +7,7 @@
 #define TENON_COMMON_FORMATS_FORMATS_H
 
 #include "plugins/common/formats/dot.h"
-#include "plugins/common/formats/e0m4.h"
+#include "plugins/common/formats/e0m.h"
 #include "plugins/common/formats/f16.h"
 #include "plugins/common/formats/grid.h"
 #include "plugins/common/formats/int8.h"

@@ -259,6 +259,8 @@ static void options_of(const tni_cl_kernels *k, const tni_cl_variant *v, const t
     size_t n = strlen(out);
     snprintf(out + n, size - n, " -DT_%s=%u", kernel_macros[s->kind][i], s->types[i]);
   }
+  const size_t n = strlen(out);
+  if (s->bits) snprintf(out + n, size - n, " -DBITS=%u", s->bits);
 }
 
 static void write_reason(char *text, size_t size, const char *name, const char *why) {

@@ -10,7 +10,7 @@
  * Arguments. For each operand of the kind, in order: `__global uchar *p` (or an image, see flags) and `uint p_o`, where
  * it begins, in elements (w and s of products: in units of 128 bytes). Then the kind's ints, then its floats. An absent
  * operand has type 0 and any pointer. Types of operands are macros when a program is built, T_X, T_Y ... as listed,
- * with values of TN_DT_*; FP16 is 1 where half arithmetic may be used. prologue.cl stands before every source:
+ * with values of TN_DT_*; FP16 is 1 where half arithmetic may be used; of products BITS is how many a code has. prologue.cl stands before every source:
  *   LD(T, p, i) one element as float (of integer types: as int, of TN_DT_I64: as long); LD4(T, p, i) float4 at element
  * i, any alignment; ST(T, v, p, i), ST4(T, v, p, i). p already has its offset: p = AT(T, p, p_o). "pitch" is the
  * distance of rows in elements. All ints are int32; lowering refuses what does not fit.
@@ -25,7 +25,7 @@ enum {
                        *   table T_T, ids T_I, y T_Y | rows, D, V, y_pitch */
   TNI_CLK_NORM = 1,   /* RMS or layer normalization over the last axis, sums in float
                        *   x T_X, scale T_S, bias T_B, y T_Y | rows, D, x_pitch, y_pitch, layer | eps */
-  TNI_CLK_GEMV = 2,   /* y[m,n] = sum_k x[m,k] w[n,k], few rows; w: e0m4.h, one part
+  TNI_CLK_GEMV = 2,   /* y[m,n] = sum_k x[m,k] w[n,k], few rows; w: e0m.h, one part, codes of BITS bits
                        *   x T_X (half), w, s, y T_Y | M, N, K, Pn, x_pitch, y_pitch   N: columns wanted, <= Pn */
   TNI_CLK_GEMM = 3,   /* the same, many rows */
   TNI_CLK_EW = 4,     /* element-wise chains and strided copies; source is generated (clew.h) */
@@ -56,7 +56,8 @@ enum { TNI_CLI_ROWS = 0, TNI_CLI_D = 1 };
 /* Concrete sizes of one launch; types[i] of operand i as TN_DT_*, 0 absent. */
 typedef struct tni_cl_shape {
   uint32_t kind, n_operands, n_ints, n_floats;
-  uint32_t no_image, reserved; /* 1: the weights of this launch have no image */
+  uint32_t no_image; /* 1: the weights of this launch have no image */
+  uint32_t bits;     /* of a code of the weights; 0: no product */
   uint32_t types[TNI_CL_MAX_OPERANDS];
   int32_t ints[TNI_CL_MAX_INTS];
   float floats[TNI_CL_MAX_FLOATS];
@@ -64,7 +65,7 @@ typedef struct tni_cl_shape {
 
 /* What w of a product is to this variant. */
 enum {
-  TNI_CLV_W_IMAGE2D = 1, /* image2d_t R32UI over the buffer, Pn / 2 wide, Kp / 4 high: 2 columns x 4 k in a texel */
+  TNI_CLV_W_IMAGE2D = 1, /* image2d_t R32UI over the buffer, Pn / 2 wide, as high as W has rows: 2 columns in a texel */
   TNI_CLV_W_IMAGE1D = 2  /* image1d_buffer_t R32UI over the whole blob; w_o counts texels */
 };
 

@@ -130,7 +130,7 @@ static void make_slots(lowering *l) {
         y->slot = add_slot(l, tni_cm_kind_written(&l->c, o->out[k]), o->out[k], TN_NONE, l->g->values[o->out[k]]->name);
     }
     if (o->what != TNI_CLO_PRODUCT || l->c.no_memory) continue;
-    o->need = add_need(l, &tni_e0m4_format, o->in + 1, o->n_weights, o->kn);
+    o->need = add_need(l, o->format, o->in + 1, o->n_weights, o->kn);
     o->blob_slot = add_slot(l, TN_SLOT_WEIGHT, TN_NONE, o->need, o->name);
   }
 }
@@ -318,14 +318,13 @@ void tni_cl_release(tn_program *p) {
 static tn_status check_blob(const tn_program *p, tn_id slot, const tn_blob *blob, tn_error *err) {
   for (uint32_t i = 0; i < p->n_ops; i++) {
     const tni_cl_op *o = &p->ops[i];
-    tni_e0m4_geometry g;
     if (o->what != TNI_CLO_PRODUCT || o->blob_slot != slot) continue;
-    if (!blob || blob->format != &tni_e0m4_format)
-      return tni_cm_fail(err, TN_E_INVALID, o->name, "the blob is not %s", tni_e0m4_format.name);
-    if (tni_e0m4_geometry_of(o->N, o->K, &g) != TN_OK || blob->N != o->N || blob->K != o->K || blob->bytes < g.bytes)
+    if (!blob || blob->format != o->format)
+      return tni_cm_fail(err, TN_E_INVALID, o->name, "the blob is not %s", o->format->name);
+    if (blob->N != o->N || blob->K != o->K || blob->bytes < o->geo.bytes)
       return tni_cm_fail(err, TN_E_INVALID, o->name, "the blob is [%lld,%lld] in %llu bytes, not [%lld,%lld] in %llu",
                          (long long)blob->N, (long long)blob->K, (unsigned long long)blob->bytes, (long long)o->N,
-                         (long long)o->K, (unsigned long long)g.bytes);
+                         (long long)o->K, (unsigned long long)o->geo.bytes);
   }
   return TN_OK;
 }
@@ -340,13 +339,14 @@ tn_status tni_cl_set(tn_program *p, tn_id slot, const tn_view *view, const tn_bl
   }
   if (!blob || !d->vendor->images || !d->set.images || !(d->kernels.features & TNI_CLF_IMAGES)) return TN_OK;
   tni_cl_buffer *b = (tni_cl_buffer *)view->buffer;
-  tni_e0m4_geometry g;
-  if (tni_e0m4_geometry_of(blob->N, blob->K, &g) != TN_OK || g.n_parts != 1 || view->offset) return TN_OK;
+  tni_e0m_geometry g;
+  if (tni_e0m_geometry_of(blob->format->bits, blob->N, blob->K, &g) != TN_OK || g.n_parts != 1 || view->offset) return TN_OK;
+  const int64_t rows = tni_e0m_rows(g.bits, g.K);
   if (!(d->kernels.features & TNI_CLF_IMAGE2D_BUF) ||
-      !tni_cl_image_fits(&d->info, TNI_CLV_W_IMAGE2D, 0, g.bytes, g.Np, g.K))
+      !tni_cl_image_fits(&d->info, TNI_CLV_W_IMAGE2D, 0, g.bytes, g.Np, rows))
     return TN_OK;
   cl_int code = CL_SUCCESS;
-  if (!b->image) b->image = tni_cl_weight_image(&d->context, b->mem, b->pub.bytes, TNI_CLV_W_IMAGE2D, g.Np, g.K, &code);
+  if (!b->image) b->image = tni_cl_weight_image(&d->context, b->mem, b->pub.bytes, TNI_CLV_W_IMAGE2D, g.Np, rows, &code);
   p->has_image[slot] = b->image != NULL;
   return TN_OK;
 }

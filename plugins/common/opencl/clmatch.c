@@ -78,7 +78,8 @@ static bool no_states(const op_matcher *m) {
 
 /* A kernel of this kind works here, with typical types. */
 static bool kernel_works(const op_matcher *m, uint32_t kind, uint32_t n, const uint32_t *types, const int32_t *ints) {
-  tni_cl_shape s = {.kind = kind, .n_operands = n};
+  const bool product = kind == TNI_CLK_GEMV || kind == TNI_CLK_GEMM;
+  tni_cl_shape s = {.kind = kind, .n_operands = n, .bits = product ? m->o->geo.bits : 0};
   memcpy(s.types, types, n * sizeof *types);
   memcpy(s.ints, ints, 28 * sizeof *ints);
   tni_cl_program *p;
@@ -144,12 +145,37 @@ static bool kind_works(const op_matcher *m) {
 
 /* --- products ---------------------------------------------------------------------------------------------------- */
 
+/* Bits of the codes that a weight brings where e0m can hold them: groups of its length or one for the row, whole zero
+ * points, scales that are halves. 0: none. */
+static uint32_t bits_of_grid(const tn_weight *w, int64_t K) {
+  const tn_quant *q = w && TN_HAS(w, tn_weight, quant) ? w->quant : NULL;
+  if (!q || !TN_HAS(q, tn_quant, zero_kind) || !q->grid || q->scheme != TN_QUANT_AFFINE) return 0;
+  if (q->group != TNI_E0M_GROUP && (q->group < K || K > TNI_E0M_GROUP)) return 0;
+  const bool whole = q->zero_kind == TN_ZERO_HALF || q->zero_kind == TN_ZERO_CODES;
+  return whole && q->scale_dtype == TN_DT_F16 ? q->bits : 0;
+}
+
+/* The narrowest that holds the codes of all weights, or the one for floats. */
+static const tn_format *format_of(const op_matcher *m) {
+  uint32_t bits = 0;
+  for (uint32_t i = 0; m->d->keeps && i < m->o->n_weights; i++) {
+    const uint32_t b = bits_of_grid(input_value(m, 1 + i)->data, m->o->K);
+    if (!b) return m->d->format;
+    bits = b > bits ? b : bits;
+  }
+  for (uint32_t i = 0; bits && i < TNI_E0M_KINDS; i++)
+    if (tni_e0m_formats[i].bits >= bits) return &tni_e0m_formats[i];
+  return m->d->format;
+}
+
 static bool product_dims(const op_matcher *m, int64_t K) {
   tni_cl_op *o = m->o;
   if (o->K != K) return refuse_node(m, TN_WHY_SHAPE, "the last dim of the activation is not known to be K");
+  o->format = format_of(m);
   if (o->K < m->d->set.min_k) return refuse_node(m, TN_WHY_OPTION, "weights with K below option min_k");
   if (o->N < m->d->set.min_n) return refuse_node(m, TN_WHY_OPTION, "weights with N below option min_n");
-  if (o->K > INT32_MAX / 2 || o->N > INT32_MAX / 2 || tni_e0m4_geometry_of(o->N, o->K, &o->geo) != TN_OK)
+  if (o->K > INT32_MAX / 2 || o->N > INT32_MAX / 2 || 
+      tni_e0m_geometry_of(o->format->bits, o->N, o->K, &o->geo) != TN_OK)
     return refuse_node(m, TN_WHY_TOO_BIG, "weights with a dim of zero or over 2^30");
   if (o->geo.bytes > m->d->info.max_alloc)
     return refuse_node(m, TN_WHY_TOO_BIG, "packed weights are larger than the device allocates at once");
@@ -561,7 +587,7 @@ tn_status tni_cl_claim(tn_device *dev, const tn_graph *g, const tn_dims *at, con
     tni_cm_offer offer = {0};
     offer.cost_ns = cost_of_op(d, o, g, at, &offer.macs);
     if (o->what == TNI_CLO_PRODUCT) {
-      offer.format = &tni_e0m4_format;
+      offer.format = o->format;
       offer.params = d->params;
       offer.n_params = 1;
       offer.weight_bytes = o->geo.bytes;

@@ -65,7 +65,14 @@ static const tn_option opt_zero = {
     .key = "zero_exact",
     .dflt = "false",
     .type = TN_OPT_BOOL,
-    .help = "e0m4: a weight of 0 stays 0, at the price of somewhat larger errors elsewhere"};
+    .help = "a weight of 0 stays 0, at the price of somewhat larger errors elsewhere"};
+static const tn_option opt_format = {.h = TN_HDR(tn_option),
+                                     .key = "format",
+                                     .dflt = "auto",
+                                     .type = TN_OPT_STRING,
+                                     .choices = "auto|e0m2|e0m3|e0m4|e0m8",
+                                     .help = "of packed weights; auto: e0m4, and for those that are quantized already the "
+                                             "one that keeps their codes"};
 static const tn_option opt_split = {
     .h = TN_HDR(tn_option),
     .key = "split",
@@ -88,8 +95,9 @@ static const tn_option opt_completion = {
     .help = "how the end of a step is seen; wait: for drivers whose callbacks do not come"};
 static const tn_option *const common_options[] = {&opt_type,         &opt_device, &opt_priority, &tni_cm_opt_min_k,
                                                   &tni_cm_opt_min_n, &opt_fp16,   &opt_images,   &opt_test,
-                                                  &opt_zero,         &opt_split,  &opt_flush,    &opt_completion};
-static const tn_format *const cl_formats[] = {&tni_e0m4_format};
+                                                  &opt_format, &opt_zero,         &opt_split,  &opt_flush,    &opt_completion};
+static const tn_format *const cl_formats[] = {&tni_e0m_formats[TNI_E0M_2], &tni_e0m_formats[TNI_E0M_3],
+                                              &tni_e0m_formats[TNI_E0M_4], &tni_e0m_formats[TNI_E0M_8]};
 
 static tn_status read_options(cl_plugin *p, tni_cl_settings *s, tn_error *err) {
   const tn_host *h = p->host;
@@ -108,6 +116,7 @@ static tn_status read_options(cl_plugin *p, tni_cl_settings *s, tn_error *err) {
              {"fp16", TN_OPT_BOOL, &s->fp16},
              {"images", TN_OPT_BOOL, &s->images},
              {"self_test", TN_OPT_BOOL, &s->self_test},
+             {"format", TN_OPT_STRING, &s->format},
              {"zero_exact", TN_OPT_BOOL, &s->zero_exact},
              {"split", TN_OPT_BOOL, &s->split},
              {"flush_every", TN_OPT_INT, &flush},
@@ -205,6 +214,13 @@ static const tn_device cl_functions = {.h = TN_HDR(tn_device),
                                        .map = tni_cl_map,
                                        .unmap = tni_cl_unmap};
 
+/* auto: that of floats. */
+static const tn_format *format_named(const char *name) {
+  for (size_t i = 0; i < sizeof cl_formats / sizeof *cl_formats; i++)
+    if (!strcmp(cl_formats[i]->name, name)) return cl_formats[i];
+  return &tni_e0m_formats[TNI_E0M_4];
+}
+
 static void fill_device(cl_plugin *p, tni_cl_device *d) {
   d->pub = cl_functions;
   d->pub.caps = &p->caps;
@@ -213,6 +229,8 @@ static void fill_device(cl_plugin *p, tni_cl_device *d) {
   d->set = p->set;
   d->api = p->api;
   d->info = p->info;
+  d->format = format_named(p->set.format);
+  d->keeps = !strcmp(p->set.format, "auto");
   d->params[0] = p->set.zero_exact != 0;
   d->tables[0] = p->vendor->variants;
   d->tables[1] = tni_cl_floor;

@@ -21,8 +21,8 @@ typedef struct tni_cl_vendor {
   uint32_t n_options;
 } tni_cl_vendor;
 
-/* The common options: libraries, device_type, device, priority, min_k, min_n, fp16, images, self_test, zero_exact,
- * flush_every. */
+/* The common options: libraries, device_type, device, priority, min_k, min_n, fp16, images, self_test, format,
+ * zero_exact, flush_every. */
 TN_MUST_CHECK tn_status tni_cl_plugin_entry(const tni_cl_vendor *v, const tn_host *host, tn_negotiate *neg,
                                             tn_plugin **out);
 

@@ -67,7 +67,7 @@ static tni_cx_view half_rows(tni_cx *e, const tni_cl_op *o, uint32_t op, int64_t
 static void emit_parts(tni_cx *e, const tni_cl_op *o, const tni_cx_view *x, const tni_cx_view *y, int64_t M) {
   const uint32_t use = tni_cx_use_of(e, o->blob_slot);
   for (int64_t k = 0; k < o->geo.n_parts; k++) {
-    const tni_e0m4_part part = tni_e0m4_part_of(&o->geo, k);
+    const tni_e0m_part part = tni_e0m_part_of(&o->geo, k);
     const int64_t N = o->N - part.n0 < part.Pn ? o->N - part.n0 : part.Pn;
     if (N <= 0) break;
     tni_cx_view w = {.place = {TNI_CLP_USE, use, part.w_at}, .type = TN_DT_U8}, s = w, to = *y;
@@ -80,6 +80,7 @@ static void emit_parts(tni_cx *e, const tni_cl_op *o, const tni_cx_view *x, cons
     tni_cx_operand(l, &s);
     tni_cx_operand(l, &to);
     tni_cx_ints(e, l, (int64_t[]){M, N, o->K, part.Pn, x->strides[0], y->strides[0]}, 6);
+    l->shape.bits = o->geo.bits;
     l->shape.no_image = !e->p->has_image[o->blob_slot] || k > 0;
     tni_cx_finish(e, l, o->name);
   }

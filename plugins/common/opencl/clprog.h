@@ -17,6 +17,7 @@
 
 typedef struct tni_cl_settings {
   const char *libraries, *type, *name;
+  const char *format;
   int64_t min_k, min_n, zero_exact, flush_every, self_test, split, low_priority, fp16, images, wait;
 } tni_cl_settings;
 
@@ -42,7 +43,9 @@ typedef struct tni_cl_device {
   tni_cl_kernels kernels;
   const tni_cl_variant *tables[2];
   uint32_t table_n[2];
-  int64_t params[1]; /* of e0m4 */
+  const tn_format *format; /* of floats: one of tni_e0m_formats */
+  bool keeps;              /* weights that are quantized already take the format that holds their codes */
+  int64_t params[1];
   tni_cl_flight flights[TNI_CL_FLIGHTS];
 } tni_cl_device;
 
@@ -78,10 +81,11 @@ typedef struct tni_cl_op {
   int64_t N, K;        /* PRODUCT: of all weights joined */
   tni_cm_fused f_spec; /* PRODUCT: parts and chain; EW: chain only (n_parts 0) */
   uint32_t n_weights;  /* PRODUCT */
+  const tn_format *format;
   int64_t weight_n0[TN_FUSED_MAX_PARTS];
   uint32_t strip[TNI_CM_MAX_REGISTERS], n_strips;
   uint32_t need, blob_use, blob_slot; /* PRODUCT, after lowering */
-  tni_e0m4_geometry geo;
+  tni_e0m_geometry geo;
 } tni_cl_op;
 
 /* False (reason TN_WHY_*, static text) where the node is not computed here. Pure but for kernels that are built. */

@@ -70,6 +70,7 @@ static void norm_reference(const tni_cl_shape *s, void *const *p) {
 static void product_reference(const tni_cl_shape *s, void *const *p) {
   const int32_t *n = s->ints; /* M, N, K, Pn, x_pitch, y_pitch */
   const int64_t N = n[1], K = n[2], Pn = n[3];
+  const double codes = (double)(1u << s->bits);
   const uint16_t *w = p[1], *sc = p[2];
   for (int64_t m = 0; m < n[0]; m++)
     for (int64_t c = 0; c < N; c++) {
@@ -79,8 +80,9 @@ static void product_reference(const tni_cl_shape *s, void *const *p) {
         const double centre = tni_cm_f16_to_f32(sc[(g / 128 * Pn + c) * 2 + 1]);
         double a = 0;
         for (int64_t k = g; k < K && k < g + 128; k++) {
-          const int code = w[k / 4 * Pn + c] >> 4 * (k % 4) & 15;
-          a += load_scalar(s->types[0], p[0], m * n[4] + k) * (1 + code / 16.0 - centre);
+          const uint16_t *unit = w + k / TNI_E0M_UNIT * s->bits * Pn + c;
+          const uint32_t code = tni_e0m_code(s->bits, unit, Pn, (uint32_t)k % TNI_E0M_UNIT);
+          a += load_scalar(s->types[0], p[0], m * n[4] + k) * (1 + code / codes - centre);
         }
         y += a * scale;
       }

@@ -20,21 +20,21 @@ cl_int tni_cl_set_args(const tni_cl_api *a, cl_kernel kernel, const tni_cl_shape
 }
 
 bool tni_cl_image_fits(const tni_cl_info *i, uint32_t flags, uint64_t w_at, uint64_t blob_bytes, int64_t Pn,
-                       int64_t K) {
+                       int64_t rows) {
   if (flags & TNI_CLV_W_IMAGE1D) return blob_bytes / 4 <= i->image_buffer_px;
   /* A pitch of Pn uint16 in texels of 4 bytes; images begin where their buffer begins. */
-  const uint64_t width = (uint64_t)Pn / 2, height = (uint64_t)(K + 127) / 128 * 32;
+  const uint64_t width = (uint64_t)Pn / 2, height = (uint64_t)rows;
   return w_at == 0 && i->pitch_px && width % i->pitch_px == 0 && width <= i->image2d_w && height <= i->image2d_h;
 }
 
 cl_mem tni_cl_weight_image(const tni_cl_context *c, cl_mem blob, uint64_t blob_bytes, uint32_t flags, int64_t Pn,
-                           int64_t K, cl_int *code) {
+                           int64_t rows, cl_int *code) {
   const cl_image_format format = {CL_R, CL_UNSIGNED_INT32};
   cl_image_desc desc = {.image_type = CL_MEM_OBJECT_IMAGE1D_BUFFER, .image_width = blob_bytes / 4};
   if (flags & TNI_CLV_W_IMAGE2D) {
     desc.image_type = CL_MEM_OBJECT_IMAGE2D;
     desc.image_width = (size_t)Pn / 2;
-    desc.image_height = (size_t)(K + 127) / 128 * 32;
+    desc.image_height = (size_t)rows;
     desc.image_row_pitch = (size_t)Pn * 2;
   }
   desc.buffer = blob;
@@ -62,7 +62,7 @@ static const char *make_objects(const tni_cl_direct *d, objects *o) {
   }
   if (flags) {
     o->image = tni_cl_weight_image(c, o->mem[1], d->bytes[1], flags, d->shape->ints[TNI_CLI_PN],
-                                   d->shape->ints[TNI_CLI_K], &code);
+                                   tni_e0m_rows(d->shape->bits, d->shape->ints[TNI_CLI_K]), &code);
     if (!o->image) return "self-test: no image over the buffer";
   }
   o->kernel = c->api->CreateKernel(d->program->program, d->program->name, &code);

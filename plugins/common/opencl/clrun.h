@@ -16,11 +16,11 @@ typedef struct tni_cl_bound {
 /* Sets all arguments of a kernel object in the order of clkern.h. */
 cl_int tni_cl_set_args(const tni_cl_api *a, cl_kernel kernel, const tni_cl_shape *s, const tni_cl_bound *operands);
 
-/* An image as `flags` of the variant want it over a blob's part; NULL with *code where the driver refuses. */
+/* An image as `flags` of the variant want it over a blob's part, W of that many rows; NULL with *code where the driver refuses. */
 cl_mem tni_cl_weight_image(const tni_cl_context *c, cl_mem blob, uint64_t blob_bytes, uint32_t flags, int64_t Pn,
-                           int64_t K, cl_int *code);
+                           int64_t rows, cl_int *code);
 /* Whether such an image is possible by the device's limits. */
-bool tni_cl_image_fits(const tni_cl_info *i, uint32_t flags, uint64_t w_at, uint64_t blob_bytes, int64_t Pn, int64_t K);
+bool tni_cl_image_fits(const tni_cl_info *i, uint32_t flags, uint64_t w_at, uint64_t blob_bytes, int64_t Pn, int64_t rows);
 
 /* One launch with operands in host memory: copied to the device, run, and all of them copied back. data[i] NULL:
  * absent, or (s of a product) in the buffer of operand 1 at s_at. offset[i]: where operand i begins, in elements. Sizes

@@ -10,7 +10,7 @@
 #include "plugins/common/opencl/clkern.h"
 #include "plugins/common/opencl/clrun.h"
 
-enum { MAX_BYTES = 1 << 18 };
+enum { MAX_BYTES = 1 << 19 };
 
 typedef struct self_tester {
   tni_cl_kernels *k;
@@ -133,14 +133,14 @@ static void shape_case(self_tester *t) {
 /* W and S as a packed blob of random weights: w first, s after it in the same buffer. */
 static void pack_weights(self_tester *t, unsigned char *blob, uint64_t *s_at) {
   const int32_t *n = t->s.ints;
-  const int64_t Pn = n[TNI_CLI_PN], Kp = (n[TNI_CLI_K] + 127) / 128 * 128;
-  uint16_t *w = (uint16_t *)(void *)blob, *s = w + Kp / 4 * Pn;
-  for (int64_t i = 0; i < Kp / 4 * Pn; i++) w[i] = (uint16_t)next_self_test_value(t);
+  const int64_t Pn = n[TNI_CLI_PN], Kp = (n[TNI_CLI_K] + 127) / 128 * 128, n_w = tni_e0m_rows(t->s.bits, Kp) * Pn;
+  uint16_t *w = (uint16_t *)(void *)blob, *s = w + n_w;
+  for (int64_t i = 0; i < n_w; i++) w[i] = (uint16_t)next_self_test_value(t);
   for (int64_t i = 0; i < Kp / 128 * Pn; i++) {
     s[2 * i] = tni_cm_f32_to_f16((float)(next_self_test_value(t) % 100 + 1) / 400.0f);
     s[2 * i + 1] = tni_cm_f32_to_f16(1.2f + (float)(next_self_test_value(t) % 500) / 1000.0f);
   }
-  *s_at = (uint64_t)(Kp / 4 * Pn) * 2;
+  *s_at = (uint64_t)n_w * 2;
 }
 
 /* Largest difference allowed: what the types can show, and for products what their sums in half lose. */
@@ -184,7 +184,7 @@ static const char *run_self_test(self_tester *t, unsigned char *room, bool *wron
     d.bytes[i] = t->bytes[i];
     if (product && i == 1) {
       pack_weights(t, at, &s_at);
-      d.bytes[1] = s_at + s_at / 16;
+      d.bytes[1] = s_at + s_at / (4 * t->s.bits);
       at += d.bytes[1];
     } else if (product && i == 2) {
       p[2] = (unsigned char *)p[1] + s_at;

@@ -15,7 +15,7 @@ __constant sampler_t at_texel = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_NONE |
 half4 gemm_x(__global const half *in, size_t row, int k, int end) {
   in += row + k;
   if (k + 4 <= end) return vload4(0, in);
-  return (half4)(in[0], k + 1 < end ? in[1] : (half)0, k + 2 < end ? in[2] : (half)0, (half)0);
+  return (half4)(k < end ? in[0] : (half)0, k + 1 < end ? in[1] : (half)0, k + 2 < end ? in[2] : (half)0, (half)0);
 }
 
 __kernel __attribute__((reqd_work_group_size(16, 4, 1))) void adreno_gemm(ARG(x), W_ARG, ARG(s), ARG(y), int M, int N,
@@ -35,19 +35,22 @@ __kernel __attribute__((reqd_work_group_size(16, 4, 1))) void adreno_gemm(ARG(x)
       half2 a[ROWS];
       for (int i = 0; i < ROWS; i++) a[i] = 0;
       const int stop = min(k0 + STEP, end);
-      for (int k = k0; k < stop; k += 4) {
-        const uint u = TEXEL(col, k / 4);
-        const half2 w0 = as_half2((u << 6 & 0x03c003c0u) | 0x3c003c00u) - c;
-        const half2 w1 = as_half2((u << 2 & 0x03c003c0u) | 0x3c003c00u) - c;
-        const half2 w2 = as_half2((u >> 2 & 0x03c003c0u) | 0x3c003c00u) - c;
-        const half2 w3 = as_half2((u >> 6 & 0x03c003c0u) | 0x3c003c00u) - c;
-        for (int i = 0; i < ROWS; i++) {
-          const half4 v = gemm_x(in, (size_t)min(m + i, M - 1) * x_pitch, k, end);
-          a[i] += v.x * w0;
-          a[i] += v.y * w1;
-          a[i] += v.z * w2;
-          a[i] += v.w * w3;
-        }
+      for (int k = k0; k < stop; k += UNIT) {
+        uint u[WORDS];
+        for (int i = 0; i < WORDS; i++) u[i] = TEXEL(col, k / UNIT * WORDS + i);
+#define TAKE(q)                                                                                                        \
+  {                                                                                                                    \
+    const half2 w0 = as_half2(HALF(u, 4 * (q))) - c, w1 = as_half2(HALF(u, 4 * (q) + 1)) - c;                          \
+    const half2 w2 = as_half2(HALF(u, 4 * (q) + 2)) - c, w3 = as_half2(HALF(u, 4 * (q) + 3)) - c;                      \
+    for (int i = 0; i < ROWS; i++) {                                                                                   \
+      const half4 v = gemm_x(in, (size_t)min(m + i, M - 1) * x_pitch, k + 4 * (q), end);                               \
+      a[i] += v.x * w0;                                                                                                \
+      a[i] += v.y * w1;                                                                                                \
+      a[i] += v.z * w2;                                                                                                \
+      a[i] += v.w * w3;                                                                                                \
+    }                                                                                                                  \
+  }
+        QUADS
       }
       for (int i = 0; i < ROWS; i++) sum[i] += convert_float2(a[i]) * scale;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two columns per item; WAVES waves of a group take alternating groups of K and are summed through local memory. Weights
-// come through the texture cache (IMAGE) or from the buffer. A texel is two columns by four k: the four codes of a column
-// become two halves each by two operations (exponent bits in front of the fraction), minus the group's c, exactly.
+// come through the texture cache (IMAGE) or from the buffer. A texel is a word of two columns: of each value of k it gives two
+// halves by AND and OR (exponent bits in front of the fraction), minus the group's c, exactly.
 #define LANES 64
 #define WAVES 4
 #if IMAGE
@@ -12,6 +12,12 @@ __constant sampler_t at_texel = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_NONE |
 #define W_ARG ARG(w)
 #define TEXEL(col, row) ((__global const uint *)(w + (ulong)w_o * 128))[(size_t)(row) * (Pn / 2) + (col)]
 #endif
+
+float4 gemv_x(__global const uchar *in, size_t row, int k, int end) {
+  if (k + 4 <= end) return LD4(T_X, in, row + k);
+  return (float4)(k < end ? LD(T_X, in, row + k) : 0.0f, k + 1 < end ? LD(T_X, in, row + k + 1) : 0.0f,
+                  k + 2 < end ? LD(T_X, in, row + k + 2) : 0.0f, 0.0f);
+}
 
 __kernel __attribute__((reqd_work_group_size(LANES, WAVES, 1))) void adreno_gemv(ARG(x), W_ARG, ARG(s), ARG(y), int M, int N,
                                                                                   int K, int Pn, int x_pitch, int y_pitch) {
@@ -30,25 +36,23 @@ __kernel __attribute__((reqd_work_group_size(LANES, WAVES, 1))) void adreno_gemv
 #else
     const float2 c = (float2)(1.0f - sc.y, 1.0f - sc.w);
 #endif
-    for (int k = g; k < end; k += 4) {
-      float4 v;
-      if (k + 4 <= end)
-        v = LD4(T_X, in, row + k);
-      else
-        v = (float4)(LD(T_X, in, row + k), k + 1 < end ? LD(T_X, in, row + k + 1) : 0.0f,
-                     k + 2 < end ? LD(T_X, in, row + k + 2) : 0.0f, 0.0f);
-      const uint u = TEXEL(col, k / 4);
+    for (int k = g; k < end; k += UNIT) {
+      uint u[WORDS];
+      for (int i = 0; i < WORDS; i++) u[i] = TEXEL(col, k / UNIT * WORDS + i);
 #if FP16
-      a += v.x * convert_float2(as_half2((u << 6 & 0x03c003c0u) | 0x3c003c00u) - c);
-      a += v.y * convert_float2(as_half2((u << 2 & 0x03c003c0u) | 0x3c003c00u) - c);
-      a += v.z * convert_float2(as_half2((u >> 2 & 0x03c003c0u) | 0x3c003c00u) - c);
-      a += v.w * convert_float2(as_half2((u >> 6 & 0x03c003c0u) | 0x3c003c00u) - c);
+#define VALUES(i) convert_float2(as_half2(HALF(u, i)) - c)
 #else
-      a += v.x * (convert_float2((uint2)(u, u >> 16) & 15u) * 0.0625f + c);
-      a += v.y * (convert_float2((uint2)(u >> 4, u >> 20) & 15u) * 0.0625f + c);
-      a += v.z * (convert_float2((uint2)(u >> 8, u >> 24) & 15u) * 0.0625f + c);
-      a += v.w * (convert_float2((uint2)(u >> 12, u >> 28) & 15u) * 0.0625f + c);
+#define VALUES(i) (convert_float2((uint2)(CODE(u, i) & 0xffffu, CODE(u, i) >> 16)) * 0.0009765625f + c)
 #endif
+#define TAKE(q)                                                                                                        \
+  {                                                                                                                    \
+    const float4 v = gemv_x(in, row, k + 4 * (q), end);                                                                \
+    a += v.x * VALUES(4 * (q));                                                                                        \
+    a += v.y * VALUES(4 * (q) + 1);                                                                                    \
+    a += v.z * VALUES(4 * (q) + 2);                                                                                    \
+    a += v.w * VALUES(4 * (q) + 3);                                                                                    \
+  }
+      QUADS
     }
     sum += a * sc.xz;
   }

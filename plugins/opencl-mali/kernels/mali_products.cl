@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four columns of e0m4 (plugins/common/formats/e0m4.h): a uint holds two neighbouring columns, so three 32-bit operations give two
-// weights as halves between 1 and 2. Stands before the sources of products, with FP16 1 or 0.
+// Four columns of e0m (plugins/common/formats/e0m.h): a uint holds two neighbouring columns, so three 32-bit operations give two
+// weights as halves between 1 and 2. FP16 is 1 or 0.
 #if FP16
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 typedef half real;
@@ -8,34 +8,26 @@ typedef half4 real4;
 #define TO_FLOAT4(v) convert_float4(v)
 #define X4(x, i) vload4(0, (__global const half *)(x) + (i))
 #define X1(x, i) (((__global const half *)(x))[i])
-#define PAIR(u) as_half2(((u) & 0x03C003C0u) | 0x3C003C00u)
-/* Columns n .. n+3 at k%4 = 0 .. 3; u: their four ushorts. */
-#define CODES(u, shift) (real4)(PAIR((u).x shift), PAIR((u).y shift))
-#define CODE0(u) CODES(u, << 6)
-#define CODE1(u) CODES(u, << 2)
-#define CODE2(u) CODES(u, >> 2)
-#define CODE3(u) CODES(u, >> 6)
+/* Columns n .. n+3 of value i; u: words of two uints, four columns. */
+#define VALUES(u, i) values_of(HALF(u, i))
+real4 values_of(uint2 h) { return (real4)(as_half2(h.x), as_half2(h.y)); }
 #else
 typedef float real;
 typedef float4 real4;
 #define TO_FLOAT4(v) (v)
 #define X4(x, i) vload_half4(0, (__global const half *)(x) + (i))
 #define X1(x, i) vload_half(i, (__global const half *)(x))
-/* Half is storage only: the same value, 1 + code / 16, from integers. */
-#define CODES(u, k)                                                                                                    \
-  (1.0f + 0.0625f * convert_float4((uint4)((u).x >> (4 * (k)), (u).x >> (16 + 4 * (k)), (u).y >> (4 * (k)),            \
-                                           (u).y >> (16 + 4 * (k))) &                                                  \
-                                   15u))
-#define CODE0(u) CODES(u, 0)
-#define CODE1(u) CODES(u, 1)
-#define CODE2(u) CODES(u, 2)
-#define CODE3(u) CODES(u, 3)
+/* Half is storage only: the same value, 1 + code / 2^BITS, from integers. */
+#define VALUES(u, i) values_of(CODE(u, i))
+real4 values_of(uint2 f) {
+  return 1.0f + 0.0009765625f * convert_float4((uint4)(f.x & 0xffffu, f.x >> 16, f.y & 0xffffu, f.y >> 16));
+}
 #endif
 
 #define STEP 16 /* k that are summed in `real` before they go to float */
 
-/* W[k/4][n .. n+3]. */
-#define W4(w, k, Pn, n) vload2(0, (__global const uint *)((__global const ushort *)(w) + (size_t)((k) >> 2) * (Pn) + (n)))
+/* W[row][n .. n+3]. */
+#define W4(w, row, Pn, n) vload2(0, (__global const uint *)((__global const ushort *)(w) + (size_t)(row) * (Pn) + (n)))
 
 typedef struct scales {
   float4 s;
@@ -96,13 +88,18 @@ __kernel void mali_gemv(ARG(x), ARG(w), ARG(s), ARG(y), int M, int N, int K, int
   for (int k0 = slice * STEP; k0 < K; k0 += SLICES * STEP) {
     if ((k0 & 127) < SLICES * STEP) g = scales_of(s, k0 >> 7, Pn, n);
     real4 part = 0;
-    for (int k = k0; k < k0 + STEP; k += 4) {
-      uint2 u = W4(w, k, Pn, n);
-      real4 v = x_of(x, k, K);
-      part += v.x * (CODE0(u) - g.c);
-      part += v.y * (CODE1(u) - g.c);
-      part += v.z * (CODE2(u) - g.c);
-      part += v.w * (CODE3(u) - g.c);
+    for (int k = k0; k < k0 + STEP; k += UNIT) {
+      uint2 u[WORDS];
+      for (int i = 0; i < WORDS; i++) u[i] = W4(w, k / UNIT * WORDS + i, Pn, n);
+#define TAKE(q)                                                                                                        \
+  {                                                                                                                    \
+    real4 v = x_of(x, k + 4 * (q), K);                                                                                 \
+    part += v.x * (VALUES(u, 4 * (q)) - g.c);                                                                          \
+    part += v.y * (VALUES(u, 4 * (q) + 1) - g.c);                                                                      \
+    part += v.z * (VALUES(u, 4 * (q) + 2) - g.c);                                                                      \
+    part += v.w * (VALUES(u, 4 * (q) + 3) - g.c);                                                                      \
+  }
+      QUADS
     }
     sum += TO_FLOAT4(part) * g.s;
   }
@@ -126,11 +123,11 @@ __kernel void mali_gemv(ARG(x), ARG(w), ARG(s), ARG(y), int M, int N, int K, int
 // ROWS rows of x times four columns per item, in registers: no local memory. IMAGE 1: W is read as an image over its
 // buffer, a texel of R32UI being two columns.
 #if IMAGE
-#define W_AT(k)                                                                                                        \
-  (uint2)(read_imageui(w, (int2)((int)n >> 1, (k) >> 2)).x, read_imageui(w, (int2)(((int)n >> 1) + 1, (k) >> 2)).x)
+#define W_AT(row)                                                                                                      \
+  (uint2)(read_imageui(w, (int2)((int)n >> 1, row)).x, read_imageui(w, (int2)(((int)n >> 1) + 1, row)).x)
 #define WEIGHTS __read_only image2d_t w, uint w_o
 #else
-#define W_AT(k) W4(w, k, Pn, n)
+#define W_AT(row) W4(w, row, Pn, n)
 #define WEIGHTS ARG(w)
 #endif
 __kernel void mali_gemm(ARG(x), WEIGHTS, ARG(s), ARG(y), int M, int N, int K, int Pn, int x_pitch, int y_pitch) {
@@ -151,13 +148,19 @@ __kernel void mali_gemm(ARG(x), WEIGHTS, ARG(s), ARG(y), int M, int N, int K, in
     scales g = scales_of(s, k0 >> 7, Pn, n);
     real4 part[ROWS];
     __attribute__((opencl_unroll_hint(ROWS))) for (int r = 0; r < ROWS; r++) part[r] = 0;
-    for (int k = k0; k < k0 + STEP; k += 4) {
-      uint2 u = W_AT(k);
-      real4 w0 = CODE0(u) - g.c, w1 = CODE1(u) - g.c, w2 = CODE2(u) - g.c, w3 = CODE3(u) - g.c;
-      __attribute__((opencl_unroll_hint(ROWS))) for (int r = 0; r < ROWS; r++) {
-        real4 v = x_of(row[r], k, K);
-        part[r] += v.x * w0 + v.y * w1 + v.z * w2 + v.w * w3;
-      }
+    for (int k = k0; k < k0 + STEP; k += UNIT) {
+      uint2 u[WORDS];
+      for (int i = 0; i < WORDS; i++) u[i] = W_AT(k / UNIT * WORDS + i);
+#define TAKE(q)                                                                                                        \
+  {                                                                                                                    \
+    real4 w0 = VALUES(u, 4 * (q)) - g.c, w1 = VALUES(u, 4 * (q) + 1) - g.c;                                            \
+    real4 w2 = VALUES(u, 4 * (q) + 2) - g.c, w3 = VALUES(u, 4 * (q) + 3) - g.c;                                        \
+    __attribute__((opencl_unroll_hint(ROWS))) for (int r = 0; r < ROWS; r++) {                                         \
+      real4 v = x_of(row[r], k + 4 * (q), K);                                                                          \
+      part[r] += v.x * w0 + v.y * w1 + v.z * w2 + v.w * w3;                                                            \
+    }                                                                                                                  \
+  }
+      QUADS
     }
     __attribute__((opencl_unroll_hint(ROWS))) for (int r = 0; r < ROWS; r++) sum[r] += TO_FLOAT4(part[r]) * g.s;
   }

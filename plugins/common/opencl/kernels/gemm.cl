@@ -2,7 +2,7 @@
 // Four rows and two columns per item; rows beyond M repeat the last one and are not written.
 float4 gemm_x(__global const uchar *in, size_t row, int k, int end) {
   if (k + 4 <= end) return LD4(T_X, in, row + k);
-  return (float4)(LD(T_X, in, row + k), k + 1 < end ? LD(T_X, in, row + k + 1) : 0.0f,
+  return (float4)(k < end ? LD(T_X, in, row + k) : 0.0f, k + 1 < end ? LD(T_X, in, row + k + 1) : 0.0f,
                   k + 2 < end ? LD(T_X, in, row + k + 2) : 0.0f, 0.0f);
 }
 
@@ -21,22 +21,20 @@ __kernel void gemm(ARG(x), ARG(w), ARG(s), ARG(y), int M, int N, int K, int Pn, 
     const float c0 = 1.0f - sc.y, c1 = 1.0f - sc.w;
     const int end = min(K, g + 128);
     float4 a0 = 0, a1 = 0;
-    for (int k = g; k < end; k += 4) {
-      const uint u = W[(size_t)(k / 4) * step];
-      const float4 h0 = convert_float4((uint4)(u, u >> 4, u >> 8, u >> 12) & 15u) * 0.0625f + c0;
-      const float4 h1 = convert_float4((uint4)(u >> 16, u >> 20, u >> 24, u >> 28) & 15u) * 0.0625f + c1;
-      float4 v = gemm_x(in, r0, k, end);
-      a0.x += dot(v, h0);
-      a1.x += dot(v, h1);
-      v = gemm_x(in, r1, k, end);
-      a0.y += dot(v, h0);
-      a1.y += dot(v, h1);
-      v = gemm_x(in, r2, k, end);
-      a0.z += dot(v, h0);
-      a1.z += dot(v, h1);
-      v = gemm_x(in, r3, k, end);
-      a0.w += dot(v, h0);
-      a1.w += dot(v, h1);
+    for (int k = g; k < end; k += UNIT) {
+      uint u[WORDS];
+      for (int i = 0; i < WORDS; i++) u[i] = W[(size_t)(k / UNIT * WORDS + i) * step];
+#define ROW(r, q, part)                                                                                                \
+  v = gemm_x(in, r, k + 4 * (q), end);                                                                                 \
+  a0.part += dot(v, h0);                                                                                               \
+  a1.part += dot(v, h1);
+#define TAKE(q)                                                                                                        \
+  {                                                                                                                    \
+    const float4 h0 = COLUMN0(u, q) + c0, h1 = COLUMN1(u, q) + c1;                                                     \
+    float4 v;                                                                                                          \
+    ROW(r0, q, x) ROW(r1, q, y) ROW(r2, q, z) ROW(r3, q, w)                                                            \
+  }
+      QUADS
     }
     y0 += a0 * sc.x;
     y1 += a1 * sc.z;

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two columns and one row per item, weights from the buffer, sums in float: what every device can do.
+float4 gemv_x(__global const uchar *in, size_t row, int k, int end) {
+  if (k + 4 <= end) return LD4(T_X, in, row + k);
+  return (float4)(k < end ? LD(T_X, in, row + k) : 0.0f, k + 1 < end ? LD(T_X, in, row + k + 1) : 0.0f,
+                  k + 2 < end ? LD(T_X, in, row + k + 2) : 0.0f, 0.0f);
+}
+
 __kernel void gemv(ARG(x), ARG(w), ARG(s), ARG(y), int M, int N, int K, int Pn, int x_pitch, int y_pitch) {
   const int n = 2 * get_global_id(0), m = get_global_id(1);
   if (n >= N || m >= M) return;
@@ -13,18 +19,16 @@ __kernel void gemv(ARG(x), ARG(w), ARG(s), ARG(y), int M, int N, int K, int Pn, 
     const float c0 = 1.0f - sc.y, c1 = 1.0f - sc.w;
     const int end = min(K, g + 128);
     float a0 = 0, a1 = 0;
-    for (int k = g; k < end; k += 4) {
-      float4 v;
-      if (k + 4 <= end)
-        v = LD4(T_X, in, row + k);
-      else
-        v = (float4)(LD(T_X, in, row + k), k + 1 < end ? LD(T_X, in, row + k + 1) : 0.0f,
-                     k + 2 < end ? LD(T_X, in, row + k + 2) : 0.0f, 0.0f);
-      const uint u = W[(size_t)(k / 4) * step];
-      const float4 h0 = convert_float4((uint4)(u, u >> 4, u >> 8, u >> 12) & 15u) * 0.0625f + c0;
-      const float4 h1 = convert_float4((uint4)(u >> 16, u >> 20, u >> 24, u >> 28) & 15u) * 0.0625f + c1;
-      a0 += dot(v, h0);
-      a1 += dot(v, h1);
+    for (int k = g; k < end; k += UNIT) {
+      uint u[WORDS];
+      for (int i = 0; i < WORDS; i++) u[i] = W[(size_t)(k / UNIT * WORDS + i) * step];
+#define TAKE(q)                                                                                                        \
+  {                                                                                                                    \
+    const float4 v = gemv_x(in, row, k + 4 * (q), end);                                                                \
+    a0 += dot(v, COLUMN0(u, q) + c0);                                                                                  \
+    a1 += dot(v, COLUMN1(u, q) + c1);                                                                                  \
+  }
+      QUADS
     }
     y0 += a0 * sc.x;
     y1 += a1 * sc.z;

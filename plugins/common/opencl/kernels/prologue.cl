@@ -34,3 +34,31 @@
 #define AT__(T, p, o) ((p) + (ulong)(o) * BYTES_##T)
 #define AT(T, p, o) AT__(T, p, o)
 #define ARG(p) __global uchar *p, uint p##_o
+// Codes of BITS bits (plugins/common/formats/e0m.h). UNIT values of k are WORDS uints of two columns, u; QUADS does TAKE(q)
+// for each four of them. HALF(u, i): of value i the two columns' halves between 1 and 2, by a shift, AND and OR; COLUMN0 and
+// COLUMN1: of values 4 q .. 4 q + 3 one column's, less 1, as floats.
+#if BITS
+#define UNIT (BITS == 3 ? 16 : BITS == 2 ? 8 : 4)
+#define WORDS (UNIT * BITS / 16)
+#define FRACTION (10 - BITS)
+#define CODES ((((1u << BITS) - 1) << FRACTION) * 0x10001u)
+#define MOVED(u, at) ((at) < FRACTION ? (u) << ((FRACTION - (at)) & 31) : (u) >> (((at) - FRACTION) & 31))
+#if BITS == 3
+#define SPREAD(u)                                                                                                      \
+  (((u)[0] >> 8 & 0x00800080u) | ((u)[1] >> 7 & 0x01000100u) | ((u)[2] >> 6 & 0x02000200u))
+#define CODE(u, i) ((i) < 15 ? MOVED((u)[(i) % 15 / 5], (i) % 15 % 5 * 3) & CODES : SPREAD(u))
+#else
+#define CODE(u, i) (MOVED((u)[(i) / (16 / BITS)], (i) % (16 / BITS) * BITS) & CODES)
+#endif
+#define HALF(u, i) (CODE(u, i) | 0x3c003c00u)
+#define FRACTIONS(u, q) (uint4)(CODE(u, 4 * (q)), CODE(u, 4 * (q) + 1), CODE(u, 4 * (q) + 2), CODE(u, 4 * (q) + 3))
+#define COLUMN0(u, q) (convert_float4(FRACTIONS(u, q) & 0xffffu) * 0.0009765625f)
+#define COLUMN1(u, q) (convert_float4(FRACTIONS(u, q) >> 16) * 0.0009765625f)
+#if BITS == 3
+#define QUADS TAKE(0) TAKE(1) TAKE(2) TAKE(3)
+#elif BITS == 2
+#define QUADS TAKE(0) TAKE(1)
+#else
+#define QUADS TAKE(0)
+#endif
+#endif
