@@ -105,21 +105,17 @@ __attribute__((always_inline)) static inline void gemm_lev_avx512(uint32_t which
     gemm_lev_avx512(TNI_##ID, group, bytes, tni_x86_tiles_b8g##group##_12x16_avx512vnni, NULL, row_block, 0,           \
                     superblocks, a, m0, m1, &acc);                                                                     \
   }
-#define GEMM2(id, ID, bytes)                                                                                          \
-  void tni_x86_gemm2_f32_q8g32_##id##_6x32_avx512vnni(const uint8_t *row_blocks, size_t block_bytes,                  \
-                                                      size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1, \
-                                                      float *const *acc) {                                            \
-    gemm_lev_avx512(TNI_##ID, 32, bytes, NULL, tni_x86_tiles_b8g32_6x32_avx512vnni, row_blocks, block_bytes,          \
-                    superblocks, a, m0, m1, acc);                                                                     \
+#define GEMM2(id, ID, group, bytes)                                                                                    \
+  void tni_x86_gemm2_f32_q8g##group##_##id##_6x32_avx512vnni(const uint8_t *row_blocks, size_t block_bytes,            \
+                                                             size_t superblocks, const tni_clt_act *a, size_t m0,      \
+                                                             size_t m1, float *const *acc) {                           \
+    gemm_lev_avx512(TNI_##ID, group, bytes, NULL, tni_x86_tiles_b8g##group##_6x32_avx512vnni, row_blocks, block_bytes, \
+                    superblocks, a, m0, m1, acc);                                                                      \
   }
 
-#define KERNELS(id, ID, group, bytes) GEMV(id, ID, group, bytes) GEMM(id, ID, group, bytes)
+#define KERNELS(id, ID, group, bytes) GEMV(id, ID, group, bytes) GEMM(id, ID, group, bytes) GEMM2(id, ID, group, bytes)
 KERNELS(lev4, LEV4, 32, 256)
 KERNELS(lev4s, LEV4S, 16, 128)
 KERNELS(lev3, LEV3, 32, 192)
 KERNELS(lev2, LEV2, 32, 128)
 KERNELS(lev1, LEV1, 32, 96)
-GEMM2(lev4, LEV4, 256)
-GEMM2(lev3, LEV3, 192)
-GEMM2(lev2, LEV2, 128)
-GEMM2(lev1, LEV1, 96)

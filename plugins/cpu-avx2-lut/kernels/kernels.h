@@ -126,12 +126,10 @@ TNI_X86_GRID_PAIRS(DECLARE_PAIR)
 #undef DECLARE_FEW
 
 /* Formats of plugins/common/formats/lev.h. */
-#define DECLARE_LEV(id, ID, group) DECLARE_TIERS(q8g##group##_##id, 4x16)
+#define DECLARE_LEV(id, ID, group)       \
+  DECLARE_TIERS(q8g##group##_##id, 4x16) \
+  DECLARE_GEMM2(q8g##group##_##id, 6x32, avx512vnni)
 TNI_CLT_EACH_LEV(DECLARE_LEV)
-DECLARE_GEMM2(q8g32_lev4, 6x32, avx512vnni)
-DECLARE_GEMM2(q8g32_lev3, 6x32, avx512vnni)
-DECLARE_GEMM2(q8g32_lev2, 6x32, avx512vnni)
-DECLARE_GEMM2(q8g32_lev1, 6x32, avx512vnni)
 #undef DECLARE_LEV
 #undef DECLARE_TIERS
 void tni_x86_quant_q8g16n_f32_1x16_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);

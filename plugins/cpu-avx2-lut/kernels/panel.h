@@ -66,6 +66,8 @@ void tni_x86_tiles_g32_6x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act
                                        float *const *acc);
 void tni_x86_tiles_g128_12x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                          float *const *acc);
+void tni_x86_tiles_b8g16_6x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
+                                         float *const *acc);
 void tni_x86_tiles_b8g32_6x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1, bool first,
                                          float *const *acc);
 void tni_x86_tiles_b8g128_12x32_avx512vnni(const tni_x86_panel *p, const tni_clt_act *a, size_t m0, size_t m1,

@@ -98,7 +98,8 @@
   GRID(GEMV, TNI_CLT_##ID, group, AVX512, 0, gemv_f32_q8g##group##_##id##_1x16_avx512vnni)                             \
   GRID(GEMV, TNI_CLT_##ID, group, AVX512 | TNI_CPU_PREFETCH, 0, gemv_f32_q8g##group##_##id##_1x16_avx512vnni_prefetch) \
   GRID(GEMM, TNI_CLT_##ID, group, AVX512, 0, gemm_f32_q8g##group##_##id##_12x16_avx512vnni)
-#define LEV_PAIRS(ID, id) GRID(GEMM2, TNI_CLT_##ID, 32, AVX512, 6, gemm2_f32_q8g32_##id##_6x32_avx512vnni)
+#define LEV_PAIRS(id, ID, group) \
+  GRID(GEMM2, TNI_CLT_##ID, group, AVX512, 6, gemm2_f32_q8g##group##_##id##_6x32_avx512vnni)
 #define PAIRS(group, bits, tile) \
   GRID(GEMM2, TNI_CLT_GRID##bits, group, AVX512, 12, gemm2_f32_q8g##group##_grid##bits##_##tile##_avx512vnni)
 
@@ -164,8 +165,8 @@ static const tni_clt_kernel avx2_rows[] = {
     AMX(GEMM2, 32, gemm2_f32_q8g32_w4g32_16x32_amx),
     AMX(GEMM2, 128, gemm2_f32_q8g128_w4g128_16x32_amx),
     TNI_CLT_SCALAR_GRID_ROWS TNI_CLT_EACH_GRID(GRIDS) TNI_X86_GRID_PAIRS(PAIRS)
-        TNI_CLT_SCALAR_LEV_ROWS TNI_CLT_EACH_LEV(LEVS) LEV_PAIRS(LEV4, lev4) LEV_PAIRS(LEV3, lev3) LEV_PAIRS(LEV2, lev2)
-            LEV_PAIRS(LEV1, lev1) ANY(MATMUL, matmul_f32_f32_f32_6x16_avx2),
+        TNI_CLT_SCALAR_LEV_ROWS TNI_CLT_EACH_LEV(LEVS) TNI_CLT_EACH_LEV(LEV_PAIRS)
+            ANY(MATMUL, matmul_f32_f32_f32_6x16_avx2),
     ANY(BYTES, bytes_s32_u8_s8_6x16_avx2),
     TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, AVXVNNI, 0, 0, tni_x86_, bytes_s32_u8_s8_2x32_avxvnni),
     TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, AVX512, 0, 0, tni_x86_, bytes_s32_u8_s8_12x32_avx512vnni),
