@@ -48,8 +48,9 @@ for label, options in (("dot products, 8 bits", "format: w8g"), ("dot products, 
                        ("dot products, ternary", "format: tern17"), ("dot products, 1 bit", "format: w1g")):
     ROWS.append((label, "cpu-avx2-lut", options, "", False))
 for plugin in ("opencl-adreno", "opencl-mali"):
-    ROWS += [("e0m4", plugin, "device_type: any", "", False),
-             ("e0m4, zero exact", plugin, "device_type: any, zero_exact: true", "", False)]
+    for label in ("e0m2", "e0m3", "e0m4", "e0m8"):
+        ROWS.append((label, plugin, f"device_type: any, format: {label}", "", False))
+    ROWS.append(("e0m4, zero exact", plugin, "device_type: any, format: e0m4, zero_exact: true", "", False))
 ROWS += [("w8a8, shadow for all", "npu-int8-sim", "shadow: all", "", True),
          ("w8a8, 85 % without shadow", "npu-int8-sim", "shadow: pruned", "", True),
          ("w8a8, no shadow", "npu-int8-sim", "shadow: none", "", True)]
