@@ -106,10 +106,13 @@ static tn_status divide(const tni_quant_rows *s, int64_t M, const float *a, floa
 
 /* The task's drift D becomes D H^-1: what a row is multiplied by to be moved. */
 static tn_status moves_of(const tni_quant_rows *s, tn_error *err) {
-  const tni_quant_task *t = s->task;
-  float *half = malloc((size_t)(t->K * t->K) * sizeof *half);
-  if (!half) return tni_fail_memory(err, NULL);
-  const tn_status st = divide(s, t->K, t->drift, half, t->drift);
+  const int64_t K = s->task->K, stripe = K < TNI_GEMM_MOST ? K : TNI_GEMM_MOST;
+  float *half = malloc((size_t)(stripe * K) * sizeof *half);
+  tn_status st = half ? TN_OK : tni_fail_memory(err, NULL);
+  for (int64_t i = 0; st == TN_OK && i < K; i += stripe) {
+    float *d = s->task->drift + i * K;
+    st = divide(s, K - i < stripe ? K - i : stripe, d, half, d);
+  }
   free(half);
   return st;
 }

@@ -21,6 +21,7 @@ int main(void) {
   CU_add_test(d, "weights make up for sums that have drifted", test_drift_of_sums);
   CU_add_test(d, "any number of threads gives the same bytes", test_drift_threads);
   budget_tests(CU_add_suite("widths under a budget", NULL, NULL));
+  spill_tests(CU_add_suite("blocks in memory and in a file", NULL, NULL));
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   const unsigned failed = CU_get_number_of_failures();

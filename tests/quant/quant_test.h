@@ -26,5 +26,6 @@ void test_drift(void);
 void test_drift_of_sums(void);
 void test_drift_threads(void);
 void budget_tests(CU_pSuite s);
+void spill_tests(CU_pSuite s);
 
 #endif
