@@ -2,9 +2,7 @@
  *
  * GPTQ: columns in their order, each one's error spread over those that follow.
  */
-#include <string.h>
-
-#include "runtime/quant/internal.h"
+#include "runtime/quant/loops.h"
 
 enum { CODES = TNI_QUANT_CODES, VEC = TNI_QUANT_VEC };
 
@@ -14,7 +12,8 @@ static uint32_t choose_level(const tni_quant_rows *s, const float *w, int64_t k,
   const tni_quant_grid *g = s->task->grid;
   const uint32_t n_codes = g->grid.n_codes;
   const int64_t K = s->task->K;
-  float cost[CODES] = {0}, e[VEC][CODES];
+  float cost[CODES], e[VEC][CODES];
+  memset(cost, 0, n_codes * sizeof *cost);
   for (uint32_t j = 0; j < m; j++) {
     const float *u = s->u + k * K + k + j, *l = g->levels + j * n_codes, inverse = 1 / u[j * K];
     for (uint32_t c = 0; c < n_codes; c++) e[j][c] = w[j] - scale * l[c];
@@ -25,7 +24,7 @@ static uint32_t choose_level(const tni_quant_rows *s, const float *w, int64_t k,
       cost[c] += e[j][c] * e[j][c];
     }
   }
-  return tni_quant_least(cost, n_codes);
+  return first_least(cost, n_codes);
 }
 
 /* w [b1 - b0]: the block's weights with what earlier blocks owe. */
