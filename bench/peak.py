@@ -47,21 +47,21 @@ def memory(pid):
     return kb["RssAnon"], kb["RssFile"] + kb["RssShmem"], kb["VmHWM"]
 
 
-def watch(p):
+def watch(p, every=0.002):
     """Anonymous and file-backed bytes at the highest sum, the most anonymous ones, and the high-water mark."""
     best, anonymous, high = (0, 0), 0, 0
     while p.poll() is None:
         m = memory(p.pid)
         if m:
             best, anonymous, high = max(best, m[:2], key=sum), max(anonymous, m[0]), max(high, m[2])
-        time.sleep(0.002)
+        time.sleep(every)
     return best, anonymous, high
 
 
 def of(command):
     start = time.monotonic()
     p = subprocess.Popen(command)
-    _, anonymous, high = watch(p)
+    _, anonymous, high = watch(p, 0.02)
     seconds, used = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"anonymous {anonymous / 1e6:.0f} MB, resident {high / 1e6:.0f} MB, {seconds:.0f} s, "
           f"{used.ru_utime + used.ru_stime:.0f} s of processor time")
