@@ -200,6 +200,8 @@ tn_status tni_qz_walk(tni_qz *z) {
     if (st == TN_OK) st = tni_qz_run_segment(&floats, at, z->products[i].node);
     at = z->products[i].node;
     if (st == TN_OK) drop_weights(&w, at ? at - 1 : 0);
+    tni_model_rest(z->import);
+    tni_model_rest(z->floats);
     if (st == TN_OK) st = stop_at(&w, &floats, i);
   }
   tni_qz_walk_end(&w);
