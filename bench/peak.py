@@ -4,6 +4,9 @@
 start with a full context.
 
   bench/peak.py TENON MODEL_DIR [--max-seq 2048] [--tokens N] [--plugins "cpu-avx2-lut, host"]
+  bench/peak.py --of COMMAND...
+
+--of: the peaks of any command instead, and the time that it took.
 
 MODEL_DIR: by bench/make_llama.py with a vocabulary of more than 4096, for instance the shape of a 1.1B Llama (4.4 GB):
   bench/make_llama.py OUT --layers 22 --dim 2048 --heads 32 --kv-heads 4 --ffn 5632 --vocab 32000
@@ -17,6 +20,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -43,6 +47,27 @@ def memory(pid):
     return kb["RssAnon"], kb["RssFile"] + kb["RssShmem"], kb["VmHWM"]
 
 
+def watch(p, every=0.002):
+    """Anonymous and file-backed bytes at the highest sum, the most anonymous ones, and the high-water mark."""
+    best, anonymous, high = (0, 0), 0, 0
+    while p.poll() is None:
+        m = memory(p.pid)
+        if m:
+            best, anonymous, high = max(best, m[:2], key=sum), max(anonymous, m[0]), max(high, m[2])
+        time.sleep(every)
+    return best, anonymous, high
+
+
+def of(command):
+    start = time.monotonic()
+    p = subprocess.Popen(command)
+    _, anonymous, high = watch(p, 0.02)
+    seconds, used = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"anonymous {anonymous / 1e6:.0f} MB, resident {high / 1e6:.0f} MB, {seconds:.0f} s, "
+          f"{used.ru_utime + used.ru_stime:.0f} s of processor time")
+    sys.exit(p.returncode)
+
+
 def run(a, cache, prompt):
     cmd = [a.tenon, "run", a.model, "-f", prompt, "-n", str(a.tokens), "--temp", "0", "--ids", "--ignore-eos",
            "--profile", a.profile_file, "--cache-dir", cache]
@@ -51,12 +76,7 @@ def run(a, cache, prompt):
     start = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         p = subprocess.Popen(cmd, stdout=out, stderr=err)
-        best, high = (0, 0), 0
-        while p.poll() is None:
-            m = memory(p.pid)
-            if m:
-                best, high = max(best, m[:2], key=sum), max(high, m[2])
-            time.sleep(0.002)
+        best, _, high = watch(p)
         out.seek(0)
         err.seek(0)
         ids = out.read().split()
@@ -77,6 +97,8 @@ def make_prompt(a, path):
 
 
 def main():
+    if sys.argv[1:2] == ["--of"]:
+        of(sys.argv[2:])
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("tenon")
     p.add_argument("model")

@@ -44,15 +44,19 @@ typedef struct tn_quantize_opts {
    * MatMulNBits. bits and block are not read, flags are 0. One of the two, or neither. */
   double mean_bits;   /* of all products' weights in the file: codes, scales and zero points; 0: no budget */
   uint64_t max_bytes; /* of model.onnx and model.onnx_data together; 0: no budget */
+  uint64_t memory;    /* bytes of activations that are held in memory; more lie in a file in FOLDER.partial. 0: 256 MB.
+                       * The result does not depend on it */
 } tn_quantize_opts;
 
 /* Walks the model in f32 over the texts, layer by layer, each product with the inputs that the quantized ones before it
  * give, and writes FOLDER: model.onnx with MatMulNBits of com.microsoft, or MatMulLevels of ai.tenon where the format
- * has levels of a table (docs/operators-contrib.md), in the place of products with constant matrices, model.onnx_data, and what else the model's folder has for tokens and configuration. The folder appears
- * whole or not at all; a call that was killed goes on where it was. Equal options give equal bytes. A budget also
- * leaves quantize.json: format, errors and losses of each product. TN_E_INVALID: an option, with its name, a budget
- * below the least or above the most, which the message says, or a weight that is not finite; TN_E_UNSUPPORTED: a weight format that does not say its grid;
- * an input or node that the walk cannot run, with its name; TN_E_CANCELLED; TN_E_IO; else as tn_model_load. */
+ * has levels of a table (docs/operators-contrib.md), in the place of products with constant matrices, model.onnx_data,
+ * and what else the model's folder has for tokens and configuration. The folder appears whole or not at all; a call
+ * that was killed goes on where it was. Equal options give equal bytes. A budget also leaves quantize.json: format,
+ * errors and losses of each product. TN_E_INVALID: an option, with its name, a budget below the least or above the
+ * most, which the message says, or a weight that is not finite; TN_E_UNSUPPORTED: a weight format that does not say its
+ * grid; an input or node that the walk cannot run, with its name; TN_E_CANCELLED; TN_E_IO, with the file: a disk that
+ * is full, say; else as tn_model_load. */
 TN_API TN_MUST_CHECK tn_status tn_quantize(const tn_quantize_opts *o, tn_error *err);
 
 #ifdef __cplusplus

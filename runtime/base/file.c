@@ -10,23 +10,54 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool read_piece(char *to, uint64_t n, int fd, uint64_t at) {
-  while (n) {
-    const ssize_t got = pread(fd, to, n < (1u << 30) ? (size_t)n : 1u << 30, (off_t)at);
+enum { PIECE = 1 << 30 };
+
+bool tni_file_get(void *to, uint64_t n, int fd, uint64_t at) {
+  for (char *p = to; n;) {
+    const ssize_t got = pread(fd, p, n < PIECE ? (size_t)n : PIECE, (off_t)at);
     if (got < 0 && errno == EINTR) continue;
     if (got == 0) errno = EIO; /* it is shorter than it was a moment ago */
     if (got <= 0) return false;
-    to += got;
+    p += got;
     at += (uint64_t)got;
     n -= (uint64_t)got;
   }
   return true;
 }
 
-static bool map_piece(char *to, uint64_t n, int fd, uint64_t at) {
+bool tni_file_put(const void *from, uint64_t n, int fd, uint64_t at) {
+  for (const char *p = from; n;) {
+    const ssize_t put = pwrite(fd, p, n < PIECE ? (size_t)n : PIECE, (off_t)at);
+    if (put < 0 && errno == EINTR) continue;
+    if (put == 0) errno = EIO;
+    if (put <= 0) return false;
+    p += put;
+    at += (uint64_t)put;
+    n -= (uint64_t)put;
+  }
+  return true;
+}
+
+/* The kernel would send SIGXFSZ to whoever grows a file past the process's limit. */
+bool tni_file_reserve(int fd, uint64_t at, uint64_t n) {
+  struct rlimit lim;
+  int e;
+  if (getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY && at + n > lim.rlim_cur) {
+    errno = EFBIG;
+    return false;
+  }
+  do {
+    e = posix_fallocate(fd, (off_t)at, (off_t)n);
+  } while (e == EINTR);
+  errno = e;
+  return !e;
+}
+
+static bool map_piece(void *to, uint64_t n, int fd, uint64_t at) {
   return mmap(to, n, PROT_READ, MAP_SHARED | MAP_FIXED, fd, (off_t)at) != MAP_FAILED;
 }
 
@@ -35,7 +66,7 @@ static bool map_pieces(char *at, uint64_t bytes, int fd, const tni_cut *cuts, ui
   uint64_t from = 0, gone = 0;
   for (uint32_t i = 0; i <= n; i++) {
     const uint64_t to = i < n ? cuts[i].at : bytes;
-    if (to > from && !(copy ? read_piece : map_piece)(at + from, to - from, fd, from - gone)) return false;
+    if (to > from && !(copy ? tni_file_get : map_piece)(at + from, to - from, fd, from - gone)) return false;
     if (i == n) break;
     from = to + cuts[i].bytes;
     gone += cuts[i].bytes;

@@ -48,6 +48,11 @@ void tni_file_unmap(tni_file *f);
 /* The pages of [p, p + bytes), which lie in a shared file mapping, leave this process's memory; the system may keep
  * them and gives them back when they are touched. Nothing is lost, what was written included. */
 void tni_file_drop(const void *p, uint64_t bytes);
+/* n bytes of an open file from `at` on. false: errno says why; EIO where the file ends before. */
+bool tni_file_get(void *to, uint64_t n, int fd, uint64_t at);
+bool tni_file_put(const void *from, uint64_t n, int fd, uint64_t at);
+/* The disk has room for them from here on. EFBIG: not within the process's limit. */
+bool tni_file_reserve(int fd, uint64_t at, uint64_t n);
 /* Closes a stream that was written to. 0, or the errno of what failed, now or in an earlier write of it: ENOSPC, EIO,
  * ... */
 int tni_close_written(FILE *f);

@@ -17,7 +17,7 @@ typedef struct quantize_opts {
   char *out, *text, *width, *weights;
   double max_mb, mean; /* mean: bits with a point; 0: none */
   int bits, block, zeros, round, piece;
-  long long max_tokens;
+  long long max_tokens, memory;
   char **texts;
   uint32_t n_texts, cap;
 } quantize_opts;
@@ -107,6 +107,7 @@ static int quantize_model(cli *c, quantize_opts *q) {
                               .n_texts = q->n_texts,
                               .piece = (uint32_t)q->piece,
                               .max_tokens = (uint64_t)q->max_tokens,
+                              .memory = (uint64_t)q->memory * 1000000,
                               .progress = show_progress,
                               .weights = q->weights,
                               .runtime = c->rt};
@@ -157,6 +158,7 @@ int cmd_quantize(int argc, const char **argv) {
       {"round", 0, OPT_FLAG, &q.round, NULL, NULL, "round to nearest, without calibration", NULL},
       {"max-tokens", 0, OPT_LONG, &q.max_tokens, "N", "0..", "first N tokens of all texts", "all"},
       {"piece", 0, OPT_INT, &q.piece, "N", "1..", "tokens that run at once", NULL},
+      {"memory", 0, OPT_LONG, &q.memory, "MB", "1..1000000", "of activations; more lie in DIR.partial", "256"},
       OPT_ROWS_END};
   int rc = cli_parse(&c, argc, argv,
                      &(cli_use){.usage = "MODEL -o DIR --text FILE [options]", .operand = "MODEL", .own = own});

@@ -204,9 +204,13 @@ tn_status tni_import_file(const char *path, const tni_import_limits *lim, const 
     return st;
   }
   ((model *)*out)->left = left.arena;
-  for (uint32_t i = 0; i < (*out)->n_files; i++) /* read once; what is needed comes again */
-    tni_file_drop((*out)->files[i].data, (*out)->files[i].bytes);
+  tni_model_rest(*out);
   return TN_OK;
+}
+
+void tni_model_rest(const tni_model *m) {
+  for (uint32_t i = ((const model *)m)->borrowed ? 1 : 0; i < m->n_files; i++)
+    tni_file_drop(m->files[i].data, m->files[i].bytes);
 }
 
 tn_status tni_import_bytes(const void *bytes, uint64_t n, const char *dir, const tni_import_limits *lim,

@@ -76,6 +76,8 @@ TN_MUST_CHECK tn_status tni_import_file(const char *path, const tni_import_limit
 TN_MUST_CHECK tn_status tni_import_bytes(const void *bytes, uint64_t n, const char *dir, const tni_import_limits *lim,
                                          const tni_log *log, tni_model **out, tn_error *err);
 void tni_model_destroy(tni_model *m);
+/* Pages of its files that were read leave memory; those that are needed come again. */
+void tni_model_rest(const tni_model *m);
 
 /* Whether t's data is aligned to its elements; see "Alignment". */
 bool tni_tensor_aligned(const tni_tensor *t);

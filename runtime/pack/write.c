@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -131,17 +130,6 @@ static bool make_plan(const tni_pack_store *s, plan *p, bool keep) {
   return lay_out(p);
 }
 
-/* The kernel would send SIGXFSZ to whoever grows a file past the process's limit. */
-static int reserve_bytes(int fd, uint64_t bytes) {
-  struct rlimit lim;
-  if (getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY && bytes > lim.rlim_cur) return EFBIG;
-  int e;
-  do {
-    e = posix_fallocate(fd, 0, (off_t)bytes);
-  } while (e == EINTR);
-  return e;
-}
-
 static int open_temporary(const tni_pack_store *s, plan *p) {
   size_t n = strlen(s->path) + 48;
   p->tmp = malloc(n);
@@ -158,8 +146,7 @@ static int open_temporary(const tni_pack_store *s, plan *p) {
     return e;
   }
   (void)flock(p->fd, LOCK_EX | LOCK_NB); /* tells sweepers that the writer lives */
-  int e = reserve_bytes(p->fd, p->head.file_bytes);
-  if (e) return e;
+  if (!tni_file_reserve(p->fd, 0, p->head.file_bytes)) return errno;
   void *map = mmap(NULL, p->head.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd, 0);
   if (map == MAP_FAILED) return errno;
   p->map = map;

@@ -14,21 +14,6 @@ tn_status tni_trust_dir(const char *dir, uint32_t allow, tn_error *err) {
   return tni_trust_folder(dir, allow, NULL, err);
 }
 
-static bool read_at(int fd, void *to, uint64_t n, uint64_t at) {
-  for (char *p = to; n;) {
-    const ssize_t got = pread(fd, p, n < (1u << 30) ? (size_t)n : 1u << 30, (off_t)at);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) {
-      if (got == 0) errno = EIO; /* it was longer a moment ago */
-      return false;
-    }
-    p += got;
-    at += (uint64_t)got;
-    n -= (uint64_t)got;
-  }
-  return true;
-}
-
 static uint64_t larger_end(uint64_t end, uint64_t at, uint64_t n, uint64_t size) {
   const uint64_t to = at < size && n < size - at ? at + n : size;
   return to > end ? to : end;
@@ -39,12 +24,12 @@ static bool loaded_end(int fd, uint64_t size, uint64_t *end) {
   Elf64_Ehdr h;
   *end = size < sizeof h ? size : sizeof h;
   if (size < sizeof h) return true;
-  if (!read_at(fd, &h, sizeof h, 0)) return false;
+  if (!tni_file_get(&h, sizeof h, fd, 0)) return false;
   if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64) return true;
   *end = larger_end(*end, h.e_phoff, (uint64_t)h.e_phnum * sizeof(Elf64_Phdr), size);
   for (uint32_t i = 0; *end < size && i < h.e_phnum; i++) {
     Elf64_Phdr p;
-    if (!read_at(fd, &p, sizeof p, h.e_phoff + i * sizeof p)) return false;
+    if (!tni_file_get(&p, sizeof p, fd, h.e_phoff + i * sizeof p)) return false;
     *end = larger_end(*end, p.p_offset, p.p_filesz, size);
   }
   return true;
@@ -58,7 +43,7 @@ static bool sum_file(int fd, const tni_file *f, uint64_t size, uint8_t sum[32]) 
   if (f->bytes) SHA256Update(&h, f->data, (size_t)f->bytes);
   for (uint64_t at = f->bytes; at < size;) {
     const uint64_t n = size - at < sizeof piece ? size - at : sizeof piece;
-    if (!read_at(fd, piece, n, at)) return false;
+    if (!tni_file_get(piece, n, fd, at)) return false;
     SHA256Update(&h, piece, (size_t)n);
     at += n;
   }
@@ -74,7 +59,7 @@ tn_status tni_trust_elf(const char *path, uint32_t allow, uint8_t sum[32], tni_f
   tni_file f = {0};
   bool ok = fstat(fd, &s) == 0 && loaded_end(fd, (uint64_t)s.st_size, &f.bytes);
   void *p = ok && f.bytes ? mmap(NULL, f.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL;
-  ok = ok && p != MAP_FAILED && read_at(fd, p, f.bytes, 0);
+  ok = ok && p != MAP_FAILED && tni_file_get(p, f.bytes, fd, 0);
   f.data = p == MAP_FAILED ? NULL : p;
   ok = ok && (!sum || sum_file(fd, &f, (uint64_t)s.st_size, sum));
   const int why = errno;

@@ -4,9 +4,8 @@
  * gradients come from one product; what changes inside the block is followed there.
  */
 #include <math.h>
-#include <string.h>
 
-#include "runtime/quant/internal.h"
+#include "runtime/quant/loops.h"
 
 enum { CODES = TNI_QUANT_CODES, VEC = TNI_QUANT_VEC };
 /* A change has to gain more than float32 sums of this many products lose. */
@@ -28,16 +27,19 @@ static void move_value(const row *w, int64_t k, float x) {
   for (int64_t i = 0; i < w->n; i++) w->g[i] += x * h[i];
 }
 
-/* What changes along `dir` [m] from column k0 gains at most: gradient and curvature. */
+/* What changes along `dir` [m] from column k0 gains at most: gradient and curvature. H is symmetric, so that the sums
+ * of all rows are made side by side. */
 static void slope(const row *w, int64_t k0, int64_t m, const float *dir, float *first, float *second) {
   const int64_t K = w->s->task->K, b = w->s->b0 + k0;
-  float num = 0, den = 0;
+  float num = 0, den = 0, sum[TNI_QUANT_REFIT];
+  for (int64_t k = 0; k < m; k++) sum[k] = 0;
+  for (int64_t i = 0; i < m; i++) {
+    const float *h = w->s->task->h + (b + i) * K + b, d = dir[i];
+    for (int64_t k = 0; k < m; k++) sum[k] += h[k] * d;
+  }
   for (int64_t k = 0; k < m; k++) {
-    const float *h = w->s->task->h + (b + k) * K + b;
-    float sum = 0;
-    for (int64_t i = 0; i < m; i++) sum += h[i] * dir[i];
     num += dir[k] * w->g[k0 + k];
-    den += dir[k] * sum;
+    den += dir[k] * sum[k];
   }
   *first = num;
   *second = den;
@@ -97,12 +99,33 @@ static void move_affine(const row *w, int64_t k, const tni_quant_fit *f) {
   move_value(w, k, x);
 }
 
+/* Whether no code of one weight may be chosen: none gains anything. */
+static bool none_gains(const float *levels, uint32_t n, float scale, float q, float first, float curve) {
+  lanes_i any = {0};
+  lanes l;
+  uint32_t c = 0, words[TNI_QUANT_WIDE], all = 0;
+  for (; c + TNI_QUANT_WIDE <= n; c += TNI_QUANT_WIDE) {
+    memcpy(&l, levels + c, sizeof l);
+    const lanes d = scale * l - q;
+    any |= d * (first + d * curve) < all_lanes(0);
+  }
+  memcpy(words, &any, sizeof words);
+  for (int i = 0; i < TNI_QUANT_WIDE; i++) all |= words[i];
+  for (; c < n; c++) {
+    const float d = scale * levels[c] - q;
+    all |= d * (first + d * curve) < 0;
+  }
+  return !all;
+}
+
 static void move_levels(const row *w, int64_t k, uint32_t m, const tni_quant_fit *f) {
   const tni_quant_grid *g = w->s->task->grid;
   const uint32_t n_codes = g->grid.n_codes, old = w->codes[k / g->vec];
   const int64_t K = w->s->task->K;
   const float *h = w->s->task->h + (w->s->b0 + k) * (K + 1);
-  float cost[CODES] = {0}, d[VEC][CODES], scale = 0;
+  float cost[CODES], d[VEC][CODES], scale = 0;
+  if (m == 1 && none_gains(g->levels, n_codes, f->scale, w->q[k], 2 * w->g[k], *h)) return;
+  memset(cost, 0, n_codes * sizeof *cost);
   for (uint32_t j = 0; j < m; j++) {
     const float *l = g->levels + j * n_codes, q = w->q[k + j], first = 2 * w->g[k + j], curve = h[j * K + j];
     for (uint32_t c = 0; c < n_codes; c++) d[j][c] = f->scale * l[c] - q;
@@ -110,7 +133,7 @@ static void move_levels(const row *w, int64_t k, uint32_t m, const tni_quant_fit
     for (uint32_t i = 0; i < j; i++)
       for (uint32_t c = 0; c < n_codes; c++) cost[c] += 2 * d[i][c] * d[j][c] * h[i * K + j];
   }
-  const uint32_t best = tni_quant_least(cost, n_codes);
+  const uint32_t best = first_least(cost, n_codes);
   for (uint32_t j = 0; j < m; j++)
     scale += fabsf(2 * d[j][best] * w->g[k + j]) + d[j][best] * d[j][best] * h[j * K + j];
   if (best == old || !(cost[best] < -LEAST_GAIN * scale)) return;

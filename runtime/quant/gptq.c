@@ -2,9 +2,7 @@
  *
  * GPTQ: columns in their order, each one's error spread over those that follow.
  */
-#include <string.h>
-
-#include "runtime/quant/internal.h"
+#include "runtime/quant/loops.h"
 
 enum { CODES = TNI_QUANT_CODES, VEC = TNI_QUANT_VEC };
 
@@ -14,7 +12,8 @@ static uint32_t choose_level(const tni_quant_rows *s, const float *w, int64_t k,
   const tni_quant_grid *g = s->task->grid;
   const uint32_t n_codes = g->grid.n_codes;
   const int64_t K = s->task->K;
-  float cost[CODES] = {0}, e[VEC][CODES];
+  float cost[CODES], e[VEC][CODES];
+  memset(cost, 0, n_codes * sizeof *cost);
   for (uint32_t j = 0; j < m; j++) {
     const float *u = s->u + k * K + k + j, *l = g->levels + j * n_codes, inverse = 1 / u[j * K];
     for (uint32_t c = 0; c < n_codes; c++) e[j][c] = w[j] - scale * l[c];
@@ -25,8 +24,11 @@ static uint32_t choose_level(const tni_quant_rows *s, const float *w, int64_t k,
       cost[c] += e[j][c] * e[j][c];
     }
   }
-  return tni_quant_least(cost, n_codes);
+  return first_least(cost, n_codes);
 }
+
+/* Whether earlier blocks owe the block something: what is rounded has a diagonal U. */
+static bool takes_debt(const tni_quant_rows *s) { return s->b0 && !s->task->round; }
 
 /* w [b1 - b0]: the block's weights with what earlier blocks owe. */
 static void quantize_row(const tni_quant_rows *s, int64_t r, float *w) {
@@ -62,7 +64,7 @@ static void block_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   (void)worker;
   for (int64_t i = begin; i < end; i++) {
     const float *from = s->w + i * s->task->K + s->b0;
-    for (int64_t k = 0; k < n; k++) w[k] = s->b0 ? from[k] - s->y[i * n + k] : from[k];
+    for (int64_t k = 0; k < n; k++) w[k] = takes_debt(s) ? from[k] - s->y[i * n + k] : from[k];
     quantize_row(s, s->r0 + i, w);
   }
 }
@@ -71,7 +73,7 @@ tn_status tni_quant_gptq(tni_quant_rows *s) {
   const int64_t K = s->task->K, rows = s->r1 - s->r0;
   for (s->b0 = 0; s->b0 < K; s->b0 = s->b1) {
     s->b1 = s->b0 + s->block < K ? s->b0 + s->block : K;
-    if (s->b0) {
+    if (takes_debt(s)) {
       const tn_status st = tni_quant_multiply(
           &(tni_quant_product){rows, s->b1 - s->b0, s->b0, s->e, s->u + s->b0, K, 1, K, 1, s->y}, s->scratch, s->run);
       if (st) return st;

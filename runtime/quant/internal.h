@@ -29,10 +29,6 @@ typedef struct tni_quant_fit {
   float scale, zero;
   uint32_t step;
 } tni_quant_fit;
-/* The fit that leaves least sum of wt (w - value)^2 among those tried; n a group or what is left of one. parent: of the
- * row, where scales are steps; below 0: they are free. err: that sum, or NULL. */
-tni_quant_fit tni_quant_fit_group(const tni_quant_grid *g, float parent, const float *w, const float *wt, int64_t n,
-                                  double *err);
 /* The scale that the grid holds next to s; a fit's scale and step. false: none that is not 0, or of s's sign. */
 bool tni_quant_snap(const tni_quant_grid *g, float parent, float s, tni_quant_fit *f);
 /* The parent of a row whose largest scale is this. */
@@ -42,8 +38,6 @@ float tni_quant_snap_zero(const tni_quant_grid *g, float zero);
 static inline float tni_quant_level(const tni_quant_grid *g, uint32_t code, uint32_t j, float zero) {
   return g->levels ? g->levels[j * g->grid.n_codes + code] : (float)code - zero;
 }
-/* The first of n costs that none is below. */
-uint32_t tni_quant_least(const float *cost, uint32_t n);
 /* The code of AFFINE nearest to w. */
 static inline uint32_t tni_quant_nearest(const tni_quant_grid *g, float w, const tni_quant_fit *f) {
   const float top = (float)(g->grid.n_codes - 1), t = f->scale ? w / f->scale + f->zero : f->zero;
@@ -51,8 +45,25 @@ static inline uint32_t tni_quant_nearest(const tni_quant_grid *g, float w, const
   return (uint32_t)(in + 12582912.f - 12582912.f);  /* half to even */
 }
 
+/* What is compiled once per instruction set. */
+typedef struct tni_quant_rows tni_quant_rows;
+typedef struct tni_quant_loops {
+  const char *name;
+  /* The fit that leaves least sum of wt (w - value)^2 among those tried; n a group or what is left of one. parent: of
+   * the row, where scales are steps; below 0: they are free. err: that sum, or NULL. */
+  tni_quant_fit (*fit_group)(const tni_quant_grid *g, float parent, const float *w, const float *wt, int64_t n,
+                             double *err);
+  tn_status (*gptq)(tni_quant_rows *s);
+  tn_status (*descend)(tni_quant_rows *s);
+} tni_quant_loops;
+/* Those of this processor, the best first; NULL past the last. */
+const tni_quant_loops *tni_quant_loops_variant(uint32_t index);
+/* tni_quant_solve by one of them. */
+TN_MUST_CHECK tn_status tni_quant_solve_by(const tni_quant_loops *loops, const tni_quant_task *task,
+                                           const tni_quant_codes *out, tn_run *run, tn_error *err);
+
 /* Rows [r0, r1) of a task: 2,048 at most. */
-typedef struct tni_quant_rows {
+struct tni_quant_rows {
   const tni_quant_task *task;
   const tni_quant_codes *out;
   int64_t r0, r1, block, group, groups;
@@ -66,10 +77,9 @@ typedef struct tni_quant_rows {
   int64_t b0, b1; /* the block's columns */
   void *scratch;
   tn_run *run;
+  const tni_quant_loops *loops;
   bool refit;
-} tni_quant_rows;
-TN_MUST_CHECK tn_status tni_quant_gptq(tni_quant_rows *s);
-TN_MUST_CHECK tn_status tni_quant_descend(tni_quant_rows *s);
+};
 /* In r's group of column k. */
 static inline tni_quant_fit tni_quant_fit_at(const tni_quant_rows *s, int64_t r, int64_t k) {
   const int64_t at = r * s->groups + k / s->group;

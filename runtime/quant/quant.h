@@ -81,7 +81,7 @@ typedef struct tni_quant_codes {
 
 /* TN_E_INVALID: w or h is not finite, or h is not positive definite after damping; TN_E_CANCELLED: run was to stop, and
  * out is undefined; TN_E_NO_MEMORY. Takes 4 * (K * K + 4096 * K) bytes and a little, with drift
- * 4 * (K * K + 2048 * K) more. */
+ * 4 * 2048 * K more. */
 TN_MUST_CHECK tn_status tni_quant_solve(const tni_quant_task *task, const tni_quant_codes *out, tn_run *run,
                                         tn_error *err);
 

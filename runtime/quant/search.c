@@ -4,34 +4,10 @@
  * onto the grid, or the steps of a row's scale that lie there; the best of those stays.
  */
 #include <math.h>
-#include <string.h>
 
-#include "runtime/quant/internal.h"
+#include "runtime/quant/loops.h"
 
-enum { STARTS = 10 };
-
-typedef float v4 __attribute__((vector_size(16)));
-typedef int32_t v4i __attribute__((vector_size(16)));
-
-static v4 chosen(v4i which, v4 a, v4 b) { return (v4)((which & (v4i)a) | (~which & (v4i)b)); }
-
-static v4 lesser(v4 a, v4 b) { return chosen(a < b, a, b); }
-
-uint32_t tni_quant_least(const float *cost, uint32_t n) {
-  v4 low[2] = {{INFINITY, INFINITY, INFINITY, INFINITY}, {INFINITY, INFINITY, INFINITY, INFINITY}}, c[2];
-  uint32_t i = 0, at = 0;
-  for (; i + 8 <= n; i += 8) {
-    memcpy(c, cost + i, sizeof c);
-    low[0] = lesser(c[0], low[0]);
-    low[1] = lesser(c[1], low[1]);
-  }
-  low[0] = lesser(low[1], low[0]);
-  float least = INFINITY;
-  for (int k = 0; k < 4; k++) least = low[0][k] < least ? low[0][k] : least;
-  for (; i < n; i++) least = cost[i] < least ? cost[i] : least;
-  while (at < n && !(cost[at] <= least)) at++;
-  return at < n ? at : 0;
-}
+enum { STARTS = 10, PART = 16, LANES = TNI_QUANT_WIDE, PARTS = PART / LANES };
 
 /* What codes nearest to w at f leave, and the sums of the scale that would suit those codes best. */
 typedef struct tally {
@@ -54,60 +30,93 @@ static void tally_affine(const tni_quant_grid *g, const tni_quant_fit *f, const 
   *t = (tally){(double)err, (double)num, (double)den, (double)sum, (double)weight};
 }
 
-/* One weight a code: level by level over eight weights. Of equal costs the first code's level stays. */
+/* One weight a code: level by level over 16 weights, those past m of weight 0. Of equal costs the first code's level
+ * stays. */
+static void nearest_singles(const tni_quant_grid *g, float scale, const float *w, const float *wt, int64_t m,
+                            float *costs, float *levels) {
+  lanes x[PARTS] = {{0}}, weight[PARTS] = {{0}}, cost[PARTS], level[PARTS] = {{0}};
+  memcpy(x, w, (size_t)m * sizeof *w);
+  memcpy(weight, wt, (size_t)m * sizeof *wt);
+  for (int i = 0; i < PARTS; i++) cost[i] = all_lanes(INFINITY);
+  for (uint32_t c = 0; c < g->grid.n_codes; c++) {
+    const lanes l = all_lanes(g->levels[c]), v = all_lanes(scale * g->levels[c]);
+    for (int i = 0; i < PARTS; i++) {
+      const lanes d = x[i] - v, e = weight[i] * d * d;
+      const lanes_i less = e < cost[i];
+      level[i] = chosen(less, l, level[i]);
+      cost[i] = chosen(less, e, cost[i]);
+    }
+  }
+  memcpy(costs, cost, sizeof cost);
+  memcpy(levels, level, sizeof level);
+}
+
 static void tally_single(const tni_quant_grid *g, const tni_quant_fit *f, const float *w, const float *wt, int64_t n,
                          tally *t) {
+  float cost[PART], level[PART];
   *t = (tally){0};
-  for (int64_t k = 0; k < n; k += 8) {
-    const int64_t m = n - k < 8 ? n - k : 8;
-    const v4 none = {INFINITY, INFINITY, INFINITY, INFINITY};
-    v4 x[2] = {{0}}, weight[2] = {{0}}, cost[2] = {none, none}, level[2] = {{0}};
-    memcpy(x, w + k, (size_t)m * sizeof *w);
-    memcpy(weight, wt + k, (size_t)m * sizeof *wt);
-    for (uint32_t c = 0; c < g->grid.n_codes; c++) {
-      const float l = g->levels[c], v = f->scale * l;
-      const v4 ls = {l, l, l, l}, vs = {v, v, v, v};
-      for (int i = 0; i < 2; i++) {
-        const v4 d = x[i] - vs, e = weight[i] * d * d;
-        const v4i less = e < cost[i];
-        level[i] = chosen(less, ls, level[i]);
-        cost[i] = chosen(less, e, cost[i]);
-      }
-    }
+  for (int64_t k = 0; k < n; k += PART) {
+    const int64_t m = n - k < PART ? n - k : PART;
+    nearest_singles(g, f->scale, w + k, wt + k, m, cost, level);
     for (int64_t i = 0; i < m; i++) {
-      const float l = level[i / 4][i % 4], at = weight[i / 4][i % 4];
-      t->err += (double)cost[i / 4][i % 4];
-      t->num += (double)(at * x[i / 4][i % 4] * l);
+      const float l = level[i], at = wt[k + i];
+      t->err += (double)cost[i];
+      t->num += (double)(at * w[k + i] * l);
       t->den += (double)(at * l * l);
     }
   }
 }
 
-/* The first code of least cost for m weights that share one, four codes at a time. */
+/* Its err alone; or some sum that is not below `most`, where it is not. */
+static double error_single(const tni_quant_grid *g, const tni_quant_fit *f, const float *w, const float *wt, int64_t n,
+                           double most) {
+  float costs[PART];
+  double err = 0;
+  for (int64_t k = 0; k < n && err < most; k += PART) {
+    const int64_t m = n - k < PART ? n - k : PART;
+    lanes x[PARTS] = {{0}}, weight[PARTS] = {{0}}, cost[PARTS];
+    memcpy(x, w + k, (size_t)m * sizeof *w);
+    memcpy(weight, wt + k, (size_t)m * sizeof *wt);
+    for (int i = 0; i < PARTS; i++) cost[i] = all_lanes(INFINITY);
+    for (uint32_t c = 0; c < g->grid.n_codes; c++) {
+      const lanes v = all_lanes(f->scale * g->levels[c]);
+      for (int i = 0; i < PARTS; i++) {
+        const lanes d = x[i] - v;
+        cost[i] = lesser(weight[i] * d * d, cost[i]);
+      }
+    }
+    memcpy(costs, cost, sizeof cost);
+    for (int64_t i = 0; i < m; i++) err += (double)costs[i];
+  }
+  return err;
+}
+
+/* The first code of least cost for m weights that share one, some codes at a time. */
 static uint32_t nearest(const tni_quant_grid *g, float scale, const float *w, const float *wt, uint32_t m,
                         float *least) {
   const uint32_t n = g->grid.n_codes;
-  v4 low = {INFINITY, INFINITY, INFINITY, INFINITY};
-  v4i at = {0, 1, 2, 3}, now = at;
-  for (uint32_t c = 0; c + 4 <= n; c += 4, now += 4) {
-    v4 cost = {0}, l;
+  lanes low = all_lanes(INFINITY);
+  lanes_i at, now;
+  uint32_t best = 0, c = 0;
+  for (int i = 0; i < LANES; i++) at[i] = i;
+  for (now = at; c + LANES <= n; c += LANES, now += LANES) {
+    lanes cost = {0}, l;
     for (uint32_t j = 0; j < m; j++) {
       memcpy(&l, g->levels + j * n + c, sizeof l);
-      const v4 d = w[j] - scale * l;
+      const lanes d = w[j] - scale * l;
       cost += wt[j] * d * d;
     }
-    const v4i less = cost < low;
+    const lanes_i less = cost < low;
     low = chosen(less, cost, low);
     at = (less & now) | (~less & at);
   }
-  uint32_t best = 0;
   *least = INFINITY;
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < LANES; i++) {
     if (!(low[i] < *least || (low[i] == *least && (uint32_t)at[i] < best))) continue;
     *least = low[i];
     best = (uint32_t)at[i];
   }
-  for (uint32_t c = n & ~3u; c < n; c++) {
+  for (; c < n; c++) {
     float cost = 0;
     for (uint32_t j = 0; j < m; j++) {
       const float d = w[j] - scale * g->levels[j * n + c];
@@ -157,8 +166,12 @@ typedef struct search {
   double err;
 } search;
 
+/* t: of AFFINE the tally. */
 static void consider(search *s, const tni_quant_fit *f, tally *t) {
-  take_tally(s->g, f, s->w, s->wt, s->n, t);
+  if (s->g->levels && s->g->vec == 1)
+    t->err = error_single(s->g, f, s->w, s->wt, s->n, s->err);
+  else
+    take_tally(s->g, f, s->w, s->wt, s->n, t);
   if (t->err < s->err) {
     s->err = t->err;
     s->best = *f;

@@ -32,7 +32,7 @@ static double fit_row(const tni_quant_rows *s, int64_t r, float parent, bool put
   double sum = 0, err;
   for (int64_t k = 0; k < K; k += s->group) {
     const int64_t n = K - k < s->group ? K - k : s->group;
-    const tni_quant_fit f = tni_quant_fit_group(g, parent, s->w + (r - s->r0) * K + k, s->weights + k, n, &err);
+    const tni_quant_fit f = s->loops->fit_group(g, parent, s->w + (r - s->r0) * K + k, s->weights + k, n, &err);
     *largest = fmaxf(*largest, fabsf(f.scale));
     sum += err;
     if (put) tni_quant_fit_put(s, r, k, &f);
@@ -84,8 +84,8 @@ static void first_fits(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 
 static tn_status solve_rows(tni_quant_rows *s) {
   if (!s->refit || s->task->grid->steps) s->run->parallel_for(s->run, s->r1 - s->r0, 4, first_fits, s);
-  tn_status st = tni_quant_gptq(s);
-  return st == TN_OK && !s->task->round ? tni_quant_descend(s) : st;
+  tn_status st = s->loops->gptq(s);
+  return st == TN_OK && !s->task->round ? s->loops->descend(s) : st;
 }
 
 /* Without feedback: U is diagonal, and no earlier column owes anything. */
@@ -94,35 +94,48 @@ static void diagonal(float *u, const float *h, int64_t K) {
   for (int64_t k = 0; k < K; k++) u[k * K + k] = 1 / sqrtf(h[k * K + k]);
 }
 
-/* y [M,K] = a [M,K] H^-1, a in the unit of the task's moments and H the damped ones; half [M,K] is used. y may be a. */
-static tn_status divide(const tni_quant_rows *s, int64_t M, const float *a, float *half, float *y) {
+/* y [M,K] = a [M,K] U^T, or a U. U is upper: where it is 0, in whole blocks of a sum, nothing is multiplied. part
+ * [M, STRIPE]. */
+enum { STRIPE = 4 * TNI_KC };
+static tn_status times_factor(const tni_quant_rows *s, int64_t M, const float *a, bool turned, float *part, float *y) {
   const int64_t K = s->task->K;
-  tn_status st = tni_quant_multiply(&(tni_quant_product){M, K, K, a, s->u, K, 1, 1, K, half}, s->scratch, s->run);
-  for (int64_t i = 0; st == TN_OK && i < M * K; i++) half[i] *= s->unit;
-  return st == TN_OK
-             ? tni_quant_multiply(&(tni_quant_product){M, K, K, half, s->u, K, 1, K, 1, y}, s->scratch, s->run)
-             : st;
+  tn_status st = TN_OK;
+  for (int64_t n = 0; st == TN_OK && n < K; n += STRIPE) {
+    const int64_t cols = K - n < STRIPE ? K - n : STRIPE, k = turned ? n : 0, to = turned ? K : n + cols;
+    const float *u = s->u + k * (turned ? 1 : K) + n * (turned ? K : 1);
+    st = tni_quant_multiply(&(tni_quant_product){M, cols, to - k, a + k, u, K, 1, turned ? 1 : K, turned ? K : 1, part},
+                            s->scratch, s->run);
+    for (int64_t m = 0; st == TN_OK && m < M; m++) memcpy(y + m * K + n, part + m * cols, (size_t)cols * sizeof *y);
+  }
+  return st;
 }
 
-/* The task's drift D becomes D H^-1: what a row is multiplied by to be moved. */
-static tn_status moves_of(const tni_quant_rows *s, tn_error *err) {
-  const tni_quant_task *t = s->task;
-  float *half = malloc((size_t)(t->K * t->K) * sizeof *half);
-  if (!half) return tni_fail_memory(err, NULL);
-  const tn_status st = divide(s, t->K, t->drift, half, t->drift);
+/* y [M,K] = a [M,K] H^-1, a in the unit of the task's moments and H the damped ones. y may be a. */
+static tn_status divide(const tni_quant_rows *s, int64_t M, const float *a, float *y, tn_error *err) {
+  const int64_t K = s->task->K, most = TNI_GEMM_MOST;
+  float *half = malloc((size_t)((M < most ? M : most) * K) * sizeof *half),
+        *part = malloc(sizeof *part * most * STRIPE);
+  tn_status st = half && part ? TN_OK : tni_fail_memory(err, NULL);
+  for (int64_t i = 0; st == TN_OK && i < M; i += most) {
+    const int64_t m = M - i < most ? M - i : most;
+    st = times_factor(s, m, a + i * K, true, part, half);
+    for (int64_t k = 0; st == TN_OK && k < m * K; k++) half[k] *= s->unit;
+    if (st == TN_OK) st = times_factor(s, m, half, false, part, y + i * K);
+  }
   free(half);
+  free(part);
   return st;
 }
 
 /* The rows' aim: W, or W moved. */
-static tn_status set_aim(tni_quant_rows *s, float *aim) {
+static tn_status set_aim(tni_quant_rows *s, float *aim, tn_error *err) {
   const tni_quant_task *t = s->task;
   const int64_t K = t->K, rows = s->r1 - s->r0;
   const float *w = s->w = t->w + s->r0 * K;
   tn_status st = TN_OK;
   if (!aim) return TN_OK;
   if (t->added)
-    st = divide(s, rows, t->added + s->r0 * K, s->e, aim);
+    st = divide(s, rows, t->added + s->r0 * K, aim, err);
   else
     memset(aim, 0, (size_t)(rows * K) * sizeof *aim);
   for (int64_t i = 0; st == TN_OK && i < rows * K; i++) aim[i] += w[i];
@@ -155,7 +168,8 @@ static tn_status prepare(tni_quant_rows *s, tn_error *err) {
     s->weights[k] = t->h[k * K + k];
     s->pivots[k] = 1 / (u[k * K + k] * u[k * K + k]);
   }
-  return t->drift && !t->round ? moves_of(s, err) : TN_OK;
+  /* D becomes D H^-1: what a row is multiplied by to be moved. */
+  return t->drift && !t->round ? divide(s, K, t->drift, t->drift, err) : TN_OK;
 }
 
 static tn_status check_task(const tni_quant_task *t, const tni_quant_codes *out, tn_error *err) {
@@ -168,6 +182,11 @@ static tn_status check_task(const tni_quant_task *t, const tni_quant_codes *out,
 }
 
 tn_status tni_quant_solve(const tni_quant_task *t, const tni_quant_codes *out, tn_run *run, tn_error *err) {
+  return tni_quant_solve_by(tni_quant_loops_variant(0), t, out, run, err);
+}
+
+tn_status tni_quant_solve_by(const tni_quant_loops *loops, const tni_quant_task *t, const tni_quant_codes *out,
+                             tn_run *run, tn_error *err) {
   tn_status st = check_task(t, out, err);
   if (st) return st;
   const size_t K = (size_t)t->K, rows = t->N < TNI_QUANT_ROWS ? (size_t)t->N : TNI_QUANT_ROWS;
@@ -181,12 +200,13 @@ tn_status tni_quant_solve(const tni_quant_task *t, const tni_quant_codes *out, t
                       .weights = malloc(K * sizeof(float)),
                       .pivots = malloc(K * sizeof(float)),
                       .scratch = tni_quant_scratch(run),
-                      .run = run};
+                      .run = run,
+                      .loops = loops};
   st = s.u && s.e && s.y && s.weights && s.pivots && s.scratch && (aim || !moves) ? prepare(&s, err)
                                                                                   : tni_fail_memory(err, NULL);
   for (s.r0 = 0; st == TN_OK && s.r0 < t->N; s.r0 = s.r1) {
     s.r1 = s.r0 + TNI_QUANT_ROWS < t->N ? s.r0 + TNI_QUANT_ROWS : t->N;
-    st = set_aim(&s, aim);
+    st = set_aim(&s, aim, err);
     if (st == TN_OK) st = solve_rows(&s);
   }
   free(u);

@@ -15,6 +15,7 @@
 #include "runtime/calib/calib.h"
 #include "runtime/onnx/onnx.h"
 #include "runtime/quant/quant.h"
+#include "runtime/quantize/spill/spill.h"
 
 enum { TNI_QZ_PATH = 4096, TNI_QZ_FORMATS = 64, TNI_QZ_INDEX_BITS = 4 };
 
@@ -56,6 +57,7 @@ typedef struct tni_qz {
   tni_qz_tokens *seqs;
   uint32_t n_seqs;
   uint64_t tokens;
+  tni_spill spill; /* what later nodes read of sequences */
   tni_qz_product *products;
   uint32_t n_products, n_done;
 } tni_qz;
@@ -110,8 +112,6 @@ typedef struct tni_qz_seen {
 } tni_qz_seen;
 /* Solves product i with what was seen (NULL: rounds), or finds it in the work folder. */
 TN_MUST_CHECK tn_status tni_qz_solve(tni_qz *z, uint32_t i, const tni_qz_seen *seen, tni_qz_solved *out);
-/* Whether a file of it is there. */
-bool tni_qz_is_solved(const tni_qz *z, uint32_t i);
 /* *found false: it is not there, or not whole. */
 TN_MUST_CHECK tn_status tni_qz_solved_read(tni_qz *z, uint32_t i, tni_qz_solved *out, bool *found);
 

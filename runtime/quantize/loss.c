@@ -26,15 +26,15 @@ tn_status tni_qz_loss_find(tni_qz_loss *l, tni_qz_walker *w) {
 
 /* The rest of the model on a copy of a sequence's state: the output in f32. */
 static tn_status run_rest(tni_qz_loss *l, tni_qz_walker *w, uint32_t seq, tn_id from, float **out, int64_t *rows) {
-  tni_tensor **state = w->state + (size_t)seq * w->g->n_values;
-  tni_tensor **copy = calloc((size_t)w->g->n_values + 1, sizeof *copy);
+  tni_qz_kept **state = w->state + (size_t)seq * w->g->n_values;
+  tni_qz_kept **copy = calloc((size_t)w->g->n_values + 1, sizeof *copy);
   tn_status st = copy ? TN_OK : tni_fail_memory(w->z->err, w->z->path);
   int64_t count = 1;
   *out = NULL;
   for (tn_id v = 0; st == TN_OK && v < w->g->n_values; v++)
-    if (state[v] && !(copy[v] = tni_qz_own(state[v]))) st = tni_fail_memory(w->z->err, w->z->path);
+    if (state[v]) st = tni_qz_hold_again(w->z, state[v], &copy[v]);
   if (st == TN_OK) st = tni_qz_run_nodes(w, copy, from, w->g->n_nodes);
-  const tni_tensor *t = st == TN_OK ? copy[l->output] : NULL;
+  const tni_tensor *t = st == TN_OK && copy[l->output] ? &copy[l->output]->t : NULL;
   for (uint32_t i = 0; t && i < t->rank; i++) count *= t->dims[i];
   if (st == TN_OK && (!t || t->rank < 2 || count < 1))
     st = tni_fail(w->z->err, TN_E_UNSUPPORTED, w->z->path, "'%s' gave no output to measure", w->z->path);
@@ -44,7 +44,7 @@ static tn_status run_rest(tni_qz_loss *l, tni_qz_walker *w, uint32_t seq, tn_id 
     l->V = t->dims[t->rank - 1];
     *rows = count / l->V;
   }
-  for (tn_id v = 0; copy && v < w->g->n_values; v++) tni_qz_drop(&copy[v]);
+  for (tn_id v = 0; copy && v < w->g->n_values; v++) tni_qz_let_go(w->z, &copy[v]);
   free(copy);
   return st;
 }

@@ -15,7 +15,7 @@
 #include "runtime/quantize/internal.h"
 #include "runtime/shape/shape.h"
 
-enum { PIECE = 512 };
+enum { PIECE = 512, MEMORY = 256000000 };
 
 static tn_status check_texts(const tni_qz *z) {
   const tn_quantize_opts *o = &z->o;
@@ -197,6 +197,14 @@ static tn_status open_work(tni_qz *z) {
   return st;
 }
 
+static tn_status begin_spill(tni_qz *z) {
+  char *path = tni_file_in(z->work, "activations");
+  const tn_status st = path ? tni_spill_init(&z->spill, path, z->o.memory ? z->o.memory : MEMORY, z->err)
+                            : tni_fail_memory(z->err, z->path);
+  free(path);
+  return st;
+}
+
 static tn_status copy_file(const tni_qz *z, const char *from, const char *to) {
   tni_file f;
   tn_status st = tni_file_map(from, &f, z->err);
@@ -290,6 +298,7 @@ static tn_status quantize(tni_qz *z, const tni_folder *f) {
   if (st == TN_OK) st = choose_formats(z);
   if (st == TN_OK && !round) st = read_texts(z, f);
   if (st == TN_OK) st = open_work(z);
+  if (st == TN_OK) st = begin_spill(z);
   if (st != TN_OK) return st;
   z->pool = tni_pool_create(z->o.threads);
   if (!z->pool) return tni_fail_memory(z->err, z->path);
@@ -314,6 +323,7 @@ tn_status tn_quantize(const tn_quantize_opts *o, tn_error *err) {
   tni_pool_destroy(z.pool);
   for (uint32_t i = 0; i < z.n_seqs; i++) free(z.seqs[i].ids);
   free(z.seqs);
+  tni_spill_finish(&z.spill);
   free(z.products);
   free(z.work);
   free(z.notes);

@@ -184,6 +184,7 @@ static tn_status walk(senser *s) {
     if (done[i]) continue;
     st = tni_qz_run_segment(&s->w, s->at, z->products[i].node);
     s->at = z->products[i].node;
+    tni_model_rest(z->import);
     if (st == TN_OK) st = stop_at(s, i, done);
   }
   free(done);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "runtime/quantize/internal.h"
 
@@ -47,12 +46,6 @@ static tn_status make_room(tni_qz *z, const tni_qz_product *p, tni_qz_solved *s)
 
 void tni_qz_file_name(const tni_qz *z, uint32_t i, const char *end, char out[TNI_QZ_PATH]) {
   snprintf(out, TNI_QZ_PATH, "%s/%05u%s", z->work, i, end);
-}
-
-bool tni_qz_is_solved(const tni_qz *z, uint32_t i) {
-  char path[TNI_QZ_PATH];
-  tni_qz_file_name(z, i, ".solved", path);
-  return access(path, R_OK) == 0;
 }
 
 static void fill_values(const tni_qz_format *f, tni_qz_solved *s) {

@@ -51,8 +51,9 @@ static tn_id added_to(const tni_qz_walker *w, const tni_qz_product *p) {
     if (!n || n->pub.op != TN_OP_ADD) return TN_NONE;
     const tn_id other = n->pub.in[n->pub.in[0] == v];
     if (tni_graph_value(w->g, other)->pub.kind != TN_VALUE_CONST && !w->fixed[other]) {
-      const tni_tensor *x = w->state[p->x], *t = w->state[other];
-      if (!x || !t || t->rank != x->rank) return TN_NONE;
+      if (!w->state[p->x] || !w->state[other]) return TN_NONE;
+      const tni_tensor *x = &w->state[p->x]->t, *t = &w->state[other]->t;
+      if (t->rank != x->rank) return TN_NONE;
       for (uint32_t i = 0; i < t->rank; i++)
         if (t->dims[i] != (i + 1 < t->rank ? x->dims[i] : p->N)) return TN_NONE;
       return other;
@@ -83,45 +84,97 @@ static tn_status replace_weight(tni_qz_walker *w, const tni_qz_product *p, const
   return TN_OK;
 }
 
+/* What all sequences say of an input. */
+typedef struct sums {
+  float *h, *drift; /* [K,K] */
+} sums;
+
+static void sums_finish(sums *s) {
+  free(s->h);
+  free(s->drift);
+}
+
+static tn_status sums_make(sums *s, const tni_qz_walker *w, const tni_qz_product *p) {
+  const size_t n = (size_t)(p->K * p->K);
+  *s = (sums){calloc(n, sizeof *s->h), calloc(n, sizeof *s->drift)};
+  return s->h && s->drift ? TN_OK : tni_fail_memory(w->z->err, p->name);
+}
+
+static tn_status sum_up(tni_qz_walker *w, tni_qz_walker *floats, const tni_qz_product *p, sums *s) {
+  tn_status st = sums_make(s, w, p);
+  for (uint32_t i = 0; st == TN_OK && i < w->n_seqs; i++) {
+    st = tni_qz_add_moments(w, w->state + (size_t)i * w->g->n_values, p, s->h);
+    if (st == TN_OK) st = add_drift(w, floats, i, p, p->x, p->K, s->drift);
+  }
+  return st;
+}
+
+/* s is overwritten. */
+static tn_status solve_one(tni_qz_walker *w, tni_qz_walker *floats, uint32_t i, const sums *s, tni_qz_solved *out) {
+  const tni_qz_product *p = &w->z->products[i];
+  float *added = NULL;
+  tni_qz_head head = {0};
+  tn_status st = added_drift(w, floats, p, &added);
+  if (st == TN_OK) st = tni_qz_head_begin(&head, w, floats, p, s->h, s->drift);
+  const tni_qz_seen seen = head.n_groups ? (tni_qz_seen){head.n_groups, head.group, head.h, head.drift, added}
+                                         : (tni_qz_seen){1, NULL, s->h, s->drift, added};
+  if (st == TN_OK) st = tni_qz_solve(w->z, i, &seen, out);
+  free(added);
+  tni_qz_head_finish(&head);
+  return st;
+}
+
+static tn_status take_solved(tni_qz_walker *w, uint32_t i, tni_qz_solved *s) {
+  tni_qz_product *p = &w->z->products[i];
+  const tn_status st = replace_weight(w, p, s);
+  tni_qz_solved_finish(s);
+  p->done = st == TN_OK;
+  w->z->n_done += p->done;
+  return st;
+}
+
+static bool is_open(const tni_qz *z, uint32_t i, const tni_qz_product *p) {
+  const tni_qz_product *q = &z->products[i];
+  return q->x == p->x && q->K == p->K && !q->done && q->format != TNI_QZ_FLOAT;
+}
+
+/* Those of the input that an earlier call solved. left: how many are not. */
+static tn_status take_found(tni_qz_walker *w, uint32_t first, uint32_t *left) {
+  tni_qz *z = w->z;
+  tn_status st = TN_OK;
+  *left = 0;
+  for (uint32_t i = first; st == TN_OK && i < z->n_products; i++) {
+    tni_qz_solved solved;
+    bool found;
+    if (!is_open(z, i, &z->products[first])) continue;
+    st = tni_qz_solved_read(z, i, &solved, &found);
+    if (st == TN_OK && found) st = take_solved(w, i, &solved);
+    *left += !found;
+  }
+  return st;
+}
+
 static tn_status stop_at(tni_qz_walker *w, tni_qz_walker *floats, uint32_t first) {
   tni_qz *z = w->z;
   const tni_qz_product *p = &z->products[first];
   const size_t bytes = (size_t)(p->K * p->K) * sizeof(float);
-  float *sum = calloc(1, bytes), *h = malloc(bytes), *drift = calloc(1, bytes), *d = malloc(bytes);
-  tn_status st = sum && h && drift && d ? TN_OK : tni_fail_memory(z->err, p->name);
-  bool all = true;
-  for (uint32_t i = first; i < z->n_products; i++)
-    all = all && (z->products[i].x != p->x || z->products[i].done || z->products[i].format == TNI_QZ_FLOAT ||
-                  tni_qz_is_solved(z, i));
-  for (uint32_t s = 0; st == TN_OK && !all && s < w->n_seqs; s++) {
-    st = tni_qz_add_moments(w, w->state + (size_t)s * w->g->n_values, p, sum);
-    if (st == TN_OK) st = add_drift(w, floats, s, p, p->x, p->K, drift);
-  }
-  for (uint32_t i = first; st == TN_OK && i < z->n_products; i++) {
-    tni_qz_product *q = &z->products[i];
+  sums all = {0}, copy = {0};
+  uint32_t left;
+  tn_status st = take_found(w, first, &left);
+  if (st == TN_OK && left) st = sum_up(w, floats, p, &all);
+  if (st == TN_OK && left > 1) st = sums_make(&copy, w, p);
+  for (uint32_t i = first; st == TN_OK && left && i < z->n_products; i++) {
     tni_qz_solved solved;
-    if (q->x != p->x || q->K != p->K || q->done || q->format == TNI_QZ_FLOAT) continue;
-    memcpy(h, sum, bytes);
-    memcpy(d, drift, bytes);
-    float *added = NULL;
-    tni_qz_head head = {0};
-    if (!tni_qz_is_solved(z, i)) st = added_drift(w, floats, q, &added);
-    if (st == TN_OK && !tni_qz_is_solved(z, i)) st = tni_qz_head_begin(&head, w, floats, q, h, d);
-    const tni_qz_seen seen = head.n_groups ? (tni_qz_seen){head.n_groups, head.group, head.h, head.drift, added}
-                                           : (tni_qz_seen){1, NULL, h, d, added};
-    if (st == TN_OK) st = tni_qz_solve(z, i, &seen, &solved);
-    free(added);
-    tni_qz_head_finish(&head);
-    if (st != TN_OK) break;
-    st = replace_weight(w, q, &solved);
-    tni_qz_solved_finish(&solved);
-    q->done = true;
-    z->n_done++;
+    if (!is_open(z, i, p)) continue;
+    if (--left) {
+      memcpy(copy.h, all.h, bytes);
+      memcpy(copy.drift, all.drift, bytes);
+    }
+    st = solve_one(w, floats, i, left ? &copy : &all, &solved);
+    if (st == TN_OK) st = take_solved(w, i, &solved);
   }
-  free(sum);
-  free(h);
-  free(drift);
-  free(d);
+  sums_finish(&all);
+  sums_finish(&copy);
   return st;
 }
 
@@ -129,10 +182,6 @@ static tn_status stop_at(tni_qz_walker *w, tni_qz_walker *floats, uint32_t first
 static void drop_weights(tni_qz_walker *w, tn_id node) {
   for (tn_id v = 0; v < w->g->n_values; v++) {
     if (!w->weights[v] || w->last[v] == TN_NONE || w->last[v] > node) continue;
-    bool read = false;
-    for (tn_id u = 0; u < w->g->n_values; u++) /* through a Transpose */
-      read = read || (w->fixed[u] && w->last[u] != TN_NONE && w->last[u] > node);
-    if (read) continue;
     free(w->weights[v]);
     w->weights[v] = NULL;
     tni_graph_value(w->g, v)->tensor->data = NULL;
@@ -151,6 +200,8 @@ tn_status tni_qz_walk(tni_qz *z) {
     if (st == TN_OK) st = tni_qz_run_segment(&floats, at, z->products[i].node);
     at = z->products[i].node;
     if (st == TN_OK) drop_weights(&w, at ? at - 1 : 0);
+    tni_model_rest(z->import);
+    tni_model_rest(z->floats);
     if (st == TN_OK) st = stop_at(&w, &floats, i);
   }
   tni_qz_walk_end(&w);

@@ -46,14 +46,14 @@ tn_status tni_qz_find_products(tni_qz *z) {
              : tni_fail(z->err, TN_E_UNSUPPORTED, z->path, "'%s' has no product with a constant float matrix", z->path);
 }
 
-void tni_qz_drop(tni_tensor **t) {
+static void drop(tni_tensor **t) {
   if (*t) free((*t)->data);
   free(*t);
   *t = NULL;
 }
 
 /* A copy of its own of what an arena holds. */
-tni_tensor *tni_qz_own(const tni_tensor *t) {
+static tni_tensor *own(const tni_tensor *t) {
   tni_tensor *c = malloc(sizeof *c);
   if (!c) return NULL;
   *c = *t;
@@ -72,7 +72,7 @@ static tn_status run_node(tni_qz_walker *w, tn_id node, const tni_tensor *const 
   return tni_ops_eval(&w->z->run.run, n, in, n->pub.n_in, out, n->pub.n_out, arena, w->z->err);
 }
 
-static tn_status operands(tni_qz_walker *w, tni_tensor **state, const tni_node *n, const tni_tensor **in);
+static tn_status operands(tni_qz_walker *w, tni_qz_kept **state, const tni_node *n, const tni_tensor **in);
 
 /* What was made of constants alone, made when it is asked for. */
 static tn_status made_once(tni_qz_walker *w, tn_id v, const tni_tensor **out) {
@@ -86,7 +86,7 @@ static tn_status made_once(tni_qz_walker *w, tn_id v, const tni_tensor **out) {
     tn_status st = n->pub.n_in > TN_FUSED_MAX_PARTS + 64 || n->pub.n_out > 16 ? TN_E_LIMIT : operands(w, NULL, n, in);
     if (st == TN_OK) st = run_node(w, node, in, made, arena);
     for (uint32_t i = 0; st == TN_OK && i < n->pub.n_out; i++)
-      if (n->pub.out[i] != TN_NONE && !(w->once[n->pub.out[i]] = tni_qz_own(&made[i])))
+      if (n->pub.out[i] != TN_NONE && !(w->once[n->pub.out[i]] = own(&made[i])))
         st = tni_fail_memory(w->z->err, n->pub.name);
     tni_arena_destroy(arena);
     if (st) return st;
@@ -95,7 +95,7 @@ static tn_status made_once(tni_qz_walker *w, tn_id v, const tni_tensor **out) {
   return TN_OK;
 }
 
-static tn_status operands(tni_qz_walker *w, tni_tensor **state, const tni_node *n, const tni_tensor **in) {
+static tn_status operands(tni_qz_walker *w, tni_qz_kept **state, const tni_node *n, const tni_tensor **in) {
   for (uint32_t i = 0; i < n->pub.n_in; i++) {
     const tn_id v = n->pub.in[i];
     in[i] = NULL;
@@ -106,8 +106,8 @@ static tn_status operands(tni_qz_walker *w, tni_tensor **state, const tni_node *
       in[i] = val->tensor;
     else if (w->fixed[v])
       st = made_once(w, v, &in[i]);
-    else
-      in[i] = state[v];
+    else if (state[v])
+      st = tni_qz_tensor(w->z, state[v], &in[i]);
     if (st) return st;
     if (!in[i])
       return tni_fail(w->z->err, TN_E_UNSUPPORTED, n->pub.name, "node '%s' reads '%s', which nothing made", n->pub.name,
@@ -116,7 +116,7 @@ static tn_status operands(tni_qz_walker *w, tni_tensor **state, const tni_node *
   return TN_OK;
 }
 
-static tn_status step(tni_qz_walker *w, tni_tensor **state, tn_id node) {
+static tn_status step(tni_qz_walker *w, tni_qz_kept **state, tn_id node) {
   const tni_node *n = tni_graph_node(w->g, node);
   enum { MOST = 256 };
   const tni_tensor *in[MOST];
@@ -128,23 +128,23 @@ static tn_status step(tni_qz_walker *w, tni_tensor **state, tn_id node) {
   if (st == TN_OK) st = run_node(w, node, in, out, arena);
   for (uint32_t i = 0; st == TN_OK && i < n->pub.n_out; i++) {
     const tn_id v = n->pub.out[i];
-    if (v != TN_NONE && w->last[v] != TN_NONE && !(state[v] = tni_qz_own(&out[i])))
-      st = tni_fail_memory(w->z->err, n->pub.name);
+    if (v != TN_NONE && w->last[v] != TN_NONE) st = tni_qz_hold(w->z, &out[i], &state[v]);
   }
   for (uint32_t i = 0; i < n->pub.n_in; i++)
-    if (n->pub.in[i] != TN_NONE && w->last[n->pub.in[i]] == node) tni_qz_drop(&state[n->pub.in[i]]);
+    if (n->pub.in[i] != TN_NONE && w->last[n->pub.in[i]] == node) tni_qz_let_go(w->z, &state[n->pub.in[i]]);
   tni_arena_destroy(arena);
   return st;
 }
 
 /* --- inputs --- */
 
-static tni_tensor *whole_numbers(uint32_t dtype, int64_t n, const int64_t *ids, int64_t first, int64_t by) {
+static tn_status whole_numbers(tni_qz *z, uint32_t dtype, int64_t n, const int64_t *ids, int64_t first, int64_t by,
+                               tni_qz_kept **out) {
   tni_tensor t = {.dtype = dtype, .rank = 2, .dims = {1, n}};
   t.bytes = (uint64_t)n * tni_elem_size(dtype);
   int64_t *wide = malloc((size_t)n * sizeof *wide + 1);
   int32_t *narrow = (int32_t *)wide;
-  if (!wide) return NULL;
+  if (!wide) return tni_fail_memory(z->err, z->path);
   for (int64_t i = 0; i < n; i++) {
     const int64_t v = ids ? ids[i] : first + by * i;
     if (dtype == TN_DT_I32)
@@ -153,68 +153,43 @@ static tni_tensor *whole_numbers(uint32_t dtype, int64_t n, const int64_t *ids, 
       wide[i] = v;
   }
   t.data = wide;
-  tni_tensor *c = tni_qz_own(&t);
+  const tn_status st = tni_qz_hold(z, &t, out);
   free(wide);
-  return c;
+  return st;
 }
 
-/* An empty past: one sequence, constant dims as they are, the others 0. */
-static tni_tensor *empty_past(const tni_graph *g, const tni_value *v) {
+/* An empty past: one sequence, constant dims as they are, the others 0. *out stays NULL where it would not be empty. */
+static tn_status empty_past(tni_qz *z, const tni_graph *g, const tni_value *v, tni_qz_kept **out) {
   tni_tensor t = {.dtype = v->pub.dtype, .rank = v->pub.rank, .data = NULL};
   int64_t count = 1, dim;
   for (uint32_t i = 0; i < t.rank; i++) {
     t.dims[i] = tni_ex_is_const(g->exprs, v->pub.dims[i], &dim) ? dim : i == 0;
     count *= t.dims[i];
   }
-  if (count) return NULL;
-  return tni_qz_own(&t);
+  return count ? TN_OK : tni_qz_hold(z, &t, out);
 }
 
-static tn_status give_input(tni_qz_walker *w, tni_tensor **state, const tni_qz_tokens *s, tn_id v) {
+static tn_status give_input(tni_qz_walker *w, tni_qz_kept **state, const tni_qz_tokens *s, tn_id v) {
   const tni_value *val = tni_graph_value(w->g, v);
   const char *name = val->pub.name;
   const uint32_t dtype = val->pub.dtype;
+  tni_qz *z = w->z;
+  tn_status st = TN_OK;
   if (val->preset || w->last[v] == TN_NONE) return TN_OK;
   if ((dtype == TN_DT_I64 || dtype == TN_DT_I32) && val->pub.rank == 2) {
-    if (strcmp(name, "input_ids") == 0) state[v] = whole_numbers(dtype, s->n, s->ids, 0, 0);
-    if (strcmp(name, "attention_mask") == 0) state[v] = whole_numbers(dtype, s->n, NULL, 1, 0);
-    if (strcmp(name, "position_ids") == 0) state[v] = whole_numbers(dtype, s->n, NULL, 0, 1);
-    if (strcmp(name, "token_type_ids") == 0) state[v] = whole_numbers(dtype, s->n, NULL, 0, 0);
+    if (strcmp(name, "input_ids") == 0) st = whole_numbers(z, dtype, s->n, s->ids, 0, 0, &state[v]);
+    if (strcmp(name, "attention_mask") == 0) st = whole_numbers(z, dtype, s->n, NULL, 1, 0, &state[v]);
+    if (strcmp(name, "position_ids") == 0) st = whole_numbers(z, dtype, s->n, NULL, 0, 1, &state[v]);
+    if (strcmp(name, "token_type_ids") == 0) st = whole_numbers(z, dtype, s->n, NULL, 0, 0, &state[v]);
   } else if (val->pub.rank >= 3 && val->pub.rank <= TN_MAX_RANK) {
-    state[v] = empty_past(w->g, val);
+    st = empty_past(z, w->g, val, &state[v]);
   }
-  return state[v] ? TN_OK
-                  : tni_fail(w->z->err, TN_E_UNSUPPORTED, name,
-                             "input '%s' is neither input_ids, attention_mask, position_ids nor an empty past", name);
+  if (st != TN_OK || state[v]) return st;
+  return tni_fail(z->err, TN_E_UNSUPPORTED, name,
+                  "input '%s' is neither input_ids, attention_mask, position_ids nor an empty past", name);
 }
 
 /* --- stops --- */
-
-tn_status tni_qz_value(tni_qz_walker *w, tni_tensor **state, tn_id v, const tni_qz_product *p, int64_t channels,
-                       float **out, int64_t *rows) {
-  const tni_tensor *x = state[v];
-  int64_t count = 1;
-  for (uint32_t i = 0; x && i < x->rank; i++) count *= x->dims[i];
-  if (!x || !x->rank || x->dims[x->rank - 1] != channels)
-    return tni_fail(w->z->err, TN_E_UNSUPPORTED, p->name, "a value beside '%s' does not have %lld channels", p->name,
-                    (long long)channels);
-  float *f = malloc((size_t)count * sizeof *f + 1);
-  if (!f) return tni_fail_memory(w->z->err, p->name);
-  tni_tensor_to_f32(x, 0, count, f);
-  *out = f;
-  *rows = count / channels;
-  return TN_OK;
-}
-
-tn_status tni_qz_add_moments(tni_qz_walker *w, tni_tensor **state, const tni_qz_product *p, float *h) {
-  float *x;
-  int64_t rows;
-  tn_status st = tni_qz_value(w, state, p->x, p, p->K, &x, &rows);
-  if (st) return st;
-  st = tni_quant_moments(h, x, rows, p->K, &w->z->run.run, w->z->err);
-  free(x);
-  return st;
-}
 
 tn_status tni_qz_stored(tni_qz_walker *w, const tni_qz_product *p, const float *q, float **out) {
   const tni_tensor *t = tni_graph_value(w->g, p->weight)->tensor;
@@ -239,11 +214,11 @@ void *tni_qz_swap(tni_qz_walker *w, const tni_qz_product *p, void *data) {
   void *before = t->data;
   t->data = data;
   for (tn_id v = 0; v < w->g->n_values; v++) /* a Transpose of it */
-    if (w->once[v] && w->fixed[v]) tni_qz_drop(&w->once[v]);
+    if (w->once[v] && w->fixed[v]) drop(&w->once[v]);
   return before;
 }
 
-tn_status tni_qz_run_nodes(tni_qz_walker *w, tni_tensor **state, tn_id from, tn_id to) {
+tn_status tni_qz_run_nodes(tni_qz_walker *w, tni_qz_kept **state, tn_id from, tn_id to) {
   for (tn_id i = from; i < to; i++) {
     const tni_node *n = tni_graph_node(w->g, i);
     if (n->dead || !n->pub.n_out || n->pub.out[0] == TN_NONE || w->fixed[n->pub.out[0]]) continue;
@@ -255,9 +230,25 @@ tn_status tni_qz_run_nodes(tni_qz_walker *w, tni_tensor **state, tn_id from, tn_
 
 tn_status tni_qz_run_segment(tni_qz_walker *w, tn_id from, tn_id to) {
   tn_status st = TN_OK;
-  for (uint32_t s = 0; st == TN_OK && s < w->n_seqs; s++)
-    st = tni_qz_run_nodes(w, w->state + (size_t)s * w->g->n_values, from, to);
+  for (uint32_t s = 0; st == TN_OK && s < w->n_seqs; s++) {
+    tni_qz_kept **state = w->state + (size_t)s * w->g->n_values;
+    st = tni_qz_run_nodes(w, state, from, to);
+    if (st == TN_OK) st = tni_qz_put_away(w, state);
+  }
   return st;
+}
+
+/* A constant is read as long as what is made of it: a Transpose, say. */
+static void read_through(tni_qz_walker *w) {
+  for (tn_id i = w->g->n_nodes; i-- > 0;) {
+    const tni_node *n = tni_graph_node(w->g, i);
+    for (uint32_t k = 0; k < n->pub.n_out && !n->dead; k++) {
+      const tn_id o = n->pub.out[k];
+      if (o == TN_NONE || !w->fixed[o] || w->last[o] == TN_NONE) continue;
+      for (uint32_t j = 0; j < n->pub.n_in; j++)
+        if (n->pub.in[j] != TN_NONE && w->last[n->pub.in[j]] < w->last[o]) w->last[n->pub.in[j]] = w->last[o];
+    }
+  }
 }
 
 static void prepare(tni_qz_walker *w) {
@@ -277,6 +268,7 @@ static void prepare(tni_qz_walker *w) {
     for (uint32_t k = 0; k < n->pub.n_out; k++)
       if (n->pub.out[k] != TN_NONE) w->fixed[n->pub.out[k]] = fixed;
   }
+  read_through(w);
 }
 
 tn_status tni_qz_walk_begin(tni_qz_walker *w, tni_qz *z, tni_graph *g, uint32_t n_seqs) {
@@ -299,8 +291,8 @@ tn_status tni_qz_walk_begin(tni_qz_walker *w, tni_qz *z, tni_graph *g, uint32_t 
 
 void tni_qz_walk_end(tni_qz_walker *w) {
   const size_t n = (size_t)w->g->n_values + 1;
-  for (size_t i = 0; w->state && i < n * w->n_seqs; i++) tni_qz_drop(&w->state[i]);
-  for (size_t i = 0; w->once && i < n; i++) tni_qz_drop(&w->once[i]);
+  for (size_t i = 0; w->state && i < n * w->n_seqs; i++) tni_qz_let_go(w->z, &w->state[i]);
+  for (size_t i = 0; w->once && i < n; i++) drop(&w->once[i]);
   for (size_t i = 0; w->weights && i < n; i++) free(w->weights[i]);
   free(w->last);
   free(w->fixed);

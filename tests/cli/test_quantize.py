@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tenon quantize: folders that run alone, equal bytes for any threads and after a kill, against onnxruntime, refusals."""
 import json
+import resource
 import shutil
 import signal
 import subprocess
@@ -48,7 +49,8 @@ class Quantize(common.Case):
         self.ok(*self.command(one, "--threads", "2"))
         self.assertFalse((self.tmp / "one.partial").exists())
         # killed on the way, and again
-        p = subprocess.Popen([TENON, *map(str, self.command(two, "--threads", "1"))], stdout=subprocess.DEVNULL)
+        again = self.command(two, "--threads", "1", "--memory", "1")
+        p = subprocess.Popen([TENON, *map(str, again)], stdout=subprocess.DEVNULL)
         work = self.tmp / "two.partial"
         end = time.time() + 300
         while p.poll() is None and len(list(work.glob("*.solved"))) < 5 and time.time() < end:
@@ -58,7 +60,8 @@ class Quantize(common.Case):
         self.assertFalse(two.exists())
         kept = {f.name: f.stat().st_mtime_ns for f in work.glob("*.solved")}
         self.assertGreaterEqual(len(kept), 5)
-        self.ok(*self.command(two, "--threads", "1"))
+        self.assertFalse((work / "activations").exists())
+        self.ok(*again)
         self.assertEqual(self.bytes_of(one), self.bytes_of(two))
         self.assertIn("tokenizer.json", self.bytes_of(one))
         # closer to the model than rounding, by what onnxruntime gives
@@ -126,6 +129,20 @@ class Quantize(common.Case):
             self.assertEqual({len(n.input) for n in nodes}, {4 if zeros else 3})
             self.assertEqual({a.i for n in nodes for a in n.attribute if a.name == "bits"}, {bits})
             self.ok("run", out, "-p", "Once", "-n", "2", "--profile", "host")
+
+    def test_full_disk(self):
+        """Activations that memory may not hold go into a file. One that cannot grow is an error with its name."""
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+
+        for memory, name in (("1", "out.partial/activations'"), ("100", "out.partial/00000.solved")):
+            line = [TENON, *map(str, self.command(self.tmp / "out", "--memory", memory))]
+            r = subprocess.run(line, capture_output=True, text=True, preexec_fn=limit, timeout=600)
+            self.assertEqual(r.returncode, 6, r.stderr)
+            self.assertIn(name, r.stderr)
+            self.assertFalse((self.tmp / "out").exists())
+            self.assertFalse((self.tmp / "out.partial" / "activations").exists())
 
     def folder(self, *more):
         out = self.tmp / "folder"

@@ -3,6 +3,7 @@
  * Drift: weights that make up for inputs which differ from the unquantized model's, and for what their outputs are
  * added to.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,4 +132,59 @@ void test_drift_threads(void) {
   }
   free(q);
   free(d);
+}
+
+/* Rows longer than what is multiplied at once. D and A are made of H, so that what comes out is known. */
+void test_drift_of_long_rows(void) {
+  enum { ROWS = 5, LONG = 1100 };
+  static const float damp = .1f;
+  const tn_grid g = {.h = TN_HDR(tn_grid),
+                     .kind = TN_GRID_AFFINE,
+                     .flags = TN_GRID_SIGNED,
+                     .n_codes = 256,
+                     .group = 32,
+                     .scale_dtype = TN_DT_F16,
+                     .scale_unit = 1,
+                     .zero_kind = TN_ZERO_HALF,
+                     .zero = 128};
+  tni_pool_run r;
+  tni_quant_grid grid;
+  tni_pool_run_init(&r, NULL, NULL);
+  CU_ASSERT_EQUAL_FATAL(tni_quant_grid_init(&g, &grid, NULL), TN_OK);
+  float *h = any_moments(LONG, 2 * LONG, &r.run), *w = any_matrix(ROWS, LONG), *v = any_matrix(ROWS, LONG);
+  float *drift = malloc(sizeof *drift * LONG * LONG), *added = malloc(sizeof *added * ROWS * LONG);
+  float *q = malloc(sizeof *q * ROWS * LONG), *scales = malloc(sizeof *scales * ROWS * (LONG / 32 + 1));
+  float *zeros = malloc(sizeof *zeros * ROWS * (LONG / 32 + 1));
+  uint8_t *codes = malloc(ROWS * LONG);
+  double trace = 0, off_most = 0, most = 0;
+  for (int k = 0; k < LONG; k++) trace += (double)h[k * LONG + k];
+  for (int i = 0; i < LONG; i++)
+    for (int k = 0; k < LONG; k++)
+      drift[i * LONG + k] = .5f * (h[i * LONG + k] + (i == k ? damp * (float)trace / LONG : 0));
+  for (int n = 0; n < ROWS; n++)
+    for (int k = 0; k < LONG; k++) {
+      double sum = 0;
+      for (int i = 0; i < LONG; i++) sum += (double)v[n * LONG + i] * 2 * (double)drift[i * LONG + k];
+      added[n * LONG + k] = (float)sum;
+    }
+  const tni_quant_task t = {
+      .N = ROWS, .K = LONG, .w = w, .h = h, .drift = drift, .added = added, .grid = &grid, .damp = damp};
+  const tni_quant_codes out = {.codes = codes, .scales = scales, .zeros = zeros, .q = q};
+  CU_ASSERT_EQUAL(tni_quant_solve(&t, &out, &r.run, NULL), TN_OK);
+  for (int i = 0; i < ROWS * LONG; i++) {
+    const double should = 1.5 * (double)w[i] + (double)v[i];
+    off_most = fmax(off_most, fabs((double)q[i] - should));
+    most = fmax(most, fabs(should));
+  }
+  CU_ASSERT(off_most < .02 * most);
+  tni_quant_grid_finish(&grid);
+  free(h);
+  free(w);
+  free(v);
+  free(drift);
+  free(added);
+  free(q);
+  free(scales);
+  free(zeros);
+  free(codes);
 }

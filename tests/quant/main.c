@@ -14,13 +14,16 @@ int main(void) {
   CU_add_test(s, "values are those of codes on the grid", test_on_grid);
   CU_add_test(s, "a row's scale is the one that suits most of its groups", test_parents);
   CU_add_test(s, "any number of threads gives the same bytes", test_threads);
+  CU_add_test(s, "any instruction set gives the same bytes", test_variants);
   CU_add_test(s, "odd shapes, empty rows and channels", test_odd_shapes);
   CU_add_test(s, "what is not finite is refused", test_refuses);
   CU_pSuite d = CU_add_suite("inputs that have drifted", NULL, NULL);
   CU_add_test(d, "weights make up for them", test_drift);
   CU_add_test(d, "weights make up for sums that have drifted", test_drift_of_sums);
   CU_add_test(d, "any number of threads gives the same bytes", test_drift_threads);
+  CU_add_test(d, "rows longer than what is multiplied at once", test_drift_of_long_rows);
   budget_tests(CU_add_suite("widths under a budget", NULL, NULL));
+  spill_tests(CU_add_suite("blocks in memory and in a file", NULL, NULL));
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   const unsigned failed = CU_get_number_of_failures();

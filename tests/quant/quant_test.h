@@ -25,6 +25,9 @@ void test_refuses(void);
 void test_drift(void);
 void test_drift_of_sums(void);
 void test_drift_threads(void);
+void test_drift_of_long_rows(void);
+void test_variants(void);
 void budget_tests(CU_pSuite s);
+void spill_tests(CU_pSuite s);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "quant_test.h"
+#include "runtime/quant/internal.h"
 
 static const float table4[16] = {-1.f,   -.819f, -.654f, -.512f, -.386f, -.276f, -.173f, -.079f,
                                  .0079f, .102f,  .197f,  .299f,  .417f,  .543f,  .7f,    .89f};
@@ -264,6 +265,33 @@ void test_threads(void) {
       CU_ASSERT_EQUAL(memcmp(q, s.out.q, 70 * 300 * sizeof *q), 0);
     }
     free(q);
+    finish(&s);
+  }
+}
+
+/* The scalar loops, and this processor's. */
+void test_variants(void) {
+  enum { ROWS = 9, LONG = 301 };
+  uint32_t n_variants = 0;
+  while (tni_quant_loops_variant(n_variants)) n_variants++;
+  CU_ASSERT_FATAL(n_variants > 0);
+  tni_pool_run r;
+  tni_pool_run_init(&r, NULL, NULL);
+  for (int i = 0; i < GRIDS; i++) {
+    const tn_grid g = grid_at(i);
+    solved s;
+    any_task(&s, &g, ROWS, LONG);
+    float *q = malloc(ROWS * LONG * sizeof *q), *h = malloc(LONG * LONG * sizeof *h);
+    for (uint32_t v = 0; v < n_variants; v++) {
+      const tni_quant_task t = {.N = ROWS, .K = LONG, .w = s.w, .h = h, .grid = &s.grid, .damp = .1f, .sweeps = 3};
+      memcpy(h, s.h, LONG * LONG * sizeof *h);
+      memset(s.out.q, 0, ROWS * LONG * sizeof *q);
+      CU_ASSERT_EQUAL(tni_quant_solve_by(tni_quant_loops_variant(v), &t, &s.out, &r.run, NULL), TN_OK);
+      if (v == 0) memcpy(q, s.out.q, ROWS * LONG * sizeof *q);
+      CU_ASSERT_EQUAL(memcmp(q, s.out.q, ROWS * LONG * sizeof *q), 0);
+    }
+    free(q);
+    free(h);
     finish(&s);
   }
 }
