@@ -134,6 +134,7 @@ static tn_status write_notes(tni_qz *z, const tni_qz_senses *s, const double *co
   tni_json_begin();
   tni_json_open(&w, NULL, '{');
   tni_json_put_count(&w, "schema", 1);
+  if (z->fold_notes) tni_json_put_tree(&w, "fold", json_incref(z->fold_notes));
   for (uint32_t i = 0; i < z->n_products; i++) {
     bytes += tni_qz_bytes(&z->formats[z->products[i].format], z->products[i].N, z->products[i].K);
     loss += cost[(size_t)i * z->n_formats + z->products[i].format];
