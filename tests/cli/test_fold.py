@@ -104,6 +104,8 @@ class Fold(common.Case):
             const("v_bias", KV * SIZE, scale=1)
             add("Add", ["v_bias", v], ["v_sum"])
             v = "v_sum"
+        add("Identity", [v], ["v_mid"])
+        v = "v_mid"
         past = ["past_key_values.0.key", "past_key_values.0.value"]
         if gqa:
             c["lengths"], c["total"] = np.array([0], np.int32), np.array(1, np.int32)
@@ -195,7 +197,7 @@ class Fold(common.Case):
     def test_left_alone(self):
         """What else reads the channels, or the matrix, leaves them as they are, and the command says so."""
         for name, options, flags, want in (
-                ("peek_v", {"peek": "v_out"}, "rotate-vo", {"rotated": 0}), ("peek_y", {"peek": "y"}, "rotate-vo", {"rotated": 0}),
+                ("peek_v", {"peek": "v_out"}, "rotate-vo", {"rotated": 0}), ("peek_mid", {"peek": "v_mid"}, "rotate-vo", {"rotated": 0}), ("peek_y", {"peek": "y"}, "rotate-vo", {"rotated": 0}),
                 ("shared", {"shared": True}, "rotate-vo", {"rotated": 0})):
             notes, said, off = self.fold(self.model(name, **options), "--round", "--fold", flags)
             self.assertEqual((name, notes), (name, want))

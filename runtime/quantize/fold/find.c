@@ -132,10 +132,11 @@ static bool carries(const trace *t, tn_id v) {
 
 static bool is_past(const trace *t, tn_id v) { return tni_graph_value(t->g, v)->pub.kind == TN_VALUE_INPUT; }
 
-/* Runs of p->head channels stay together in out, in their order. */
-static bool goes_on(trace *t, tn_id out) {
+/* Runs of p->head channels stay together from v to out, in their order; the whole of v's last dim while nothing said
+ * how wide a head is. */
+static bool goes_on(trace *t, tn_id v, tn_id out) {
   const int64_t n = last_dim(t->g, out);
-  if (!n || !t->p->head || n % t->p->head) return false;
+  if (!n || (t->p->head ? n % t->p->head != 0 : n != last_dim(t->g, v))) return false;
   if (!carries(t, out)) t->seen[t->n_seen++] = out;
   return true;
 }
@@ -144,7 +145,7 @@ static bool goes_on(trace *t, tn_id out) {
 static bool reshapes(trace *t, tn_id v, tn_id out) {
   const int64_t n = last_dim(t->g, out), from = last_dim(t->g, v);
   if (!t->p->head && n > 0 && n < from && from % n == 0) t->p->head = n;
-  return goes_on(t, out);
+  return goes_on(t, v, out);
 }
 
 /* Past rows before those of this run, on another axis than the last. The whole may be what the model gives back. */
@@ -154,18 +155,21 @@ static bool joins_past(trace *t, const tni_node *n, tn_id v) {
   if (axis == -1 || axis == (int64_t)rank - 1) return false;
   for (uint32_t i = 0; i < n->pub.n_in; i++)
     if (n->pub.in[i] != v && !is_past(t, n->pub.in[i])) return false;
-  return goes_on(t, n->pub.out[0]);
+  return goes_on(t, v, n->pub.out[0]);
 }
 
 static bool attends(trace *t, const tni_node *n, tn_id v) {
   const int64_t heads = tni_attr_i(&n->pub, "kv_num_heads", 0), width = last_dim(t->g, v);
+  const bool flat = tni_graph_value(t->g, v)->pub.rank == 3;
   for (uint32_t i = 0; i < n->pub.n_in; i++)
     if (i != 2 && n->pub.in[i] == v) return false;
   if (n->pub.n_in > 5 && n->pub.in[5] != TN_NONE && !is_past(t, n->pub.in[5])) return false;
-  if (!t->p->head && tni_graph_value(t->g, v)->pub.rank == 3 && heads > 0 && width % heads == 0)
-    t->p->head = width / heads;
+  if (flat && (heads < 1 || width % heads)) return false;
+  if (!t->p->head) t->p->head = flat ? width / heads : width;
   t->summed = true;
-  return goes_on(t, n->pub.out[0]) && (n->pub.n_out < 3 || n->pub.out[2] == TN_NONE || goes_on(t, n->pub.out[2]));
+  for (uint32_t i = 0; i < n->pub.n_out && i < 3; i += 2)
+    if (n->pub.out[i] != TN_NONE && !goes_on(t, v, n->pub.out[i])) return false;
+  return true;
 }
 
 /* A node between v and the products, which must not mix channels of a head nor tell heads apart. */
@@ -180,19 +184,19 @@ static bool passes(trace *t, tn_id node, tn_id v) {
       return n->pub.in[0] == v && reshapes(t, v, n->pub.out[0]);
     case TN_OP_IDENTITY:
     case TN_OP_CAST:
-      return is_float(tni_graph_value(t->g, n->pub.out[0])->pub.dtype) && goes_on(t, n->pub.out[0]);
+      return is_float(tni_graph_value(t->g, n->pub.out[0])->pub.dtype) && goes_on(t, v, n->pub.out[0]);
     case TN_OP_UNSQUEEZE:
     case TN_OP_SQUEEZE:
     case TN_OP_EXPAND:
-      return n->pub.in[0] == v && last_dim(t->g, v) == last_dim(t->g, n->pub.out[0]) && goes_on(t, n->pub.out[0]);
+      return n->pub.in[0] == v && last_dim(t->g, v) == last_dim(t->g, n->pub.out[0]) && goes_on(t, v, n->pub.out[0]);
     case TN_OP_TRANSPOSE:
       return tni_attr_ints(&n->pub, "perm", &perm) == rank && perm[rank - 1] == (int64_t)rank - 1 &&
-             goes_on(t, n->pub.out[0]);
+             goes_on(t, v, n->pub.out[0]);
     case TN_OP_CONCAT:
       return joins_past(t, n, v);
     case TN_OP_MATMUL:
       t->summed = true;
-      return n->pub.in[1] == v && n->pub.in[0] != v && !carries(t, n->pub.in[0]) && goes_on(t, n->pub.out[0]);
+      return n->pub.in[1] == v && n->pub.in[0] != v && !carries(t, n->pub.in[0]) && goes_on(t, v, n->pub.out[0]);
     case TN_OP_ATTENTION:
     case TN_OP_TENON_ATTENTION:
       return attends(t, n, v);
