@@ -23,10 +23,9 @@ static bool is_scaled(const tni_qz *z, const tni_fold_place *p) {
   return does(z, TN_QUANTIZE_SCALES) && !(p->kind == TNI_FOLD_VALUES && does(z, TN_QUANTIZE_ROTATE_VO));
 }
 
-/* The grid that scales are searched for: all products', or the one of most bits below 4 of a budget. */
+/* The grid that scales are searched for; under a budget nobody knows yet which a product takes. */
 static const tni_quant_grid *grid_of(const tni_qz *z) {
-  const uint32_t f = z->products[0].format;
-  return &z->formats[f == TNI_QZ_FLOAT ? z->n_formats / 2 : f].grid;
+  return &z->formats[tni_qz_is_mixed(&z->o) ? tni_qz_mix_reference(z) : z->products[0].format].grid;
 }
 
 static tn_status scale_place(tni_qz_walker *w, tni_fold *f, const tni_fold_place *p) {

@@ -90,6 +90,8 @@ TN_MUST_CHECK tn_status tni_qz_import(tni_qz *z, tni_model **out);
 static inline bool tni_qz_is_mixed(const tn_quantize_opts *o) { return o->mean_bits > 0 || o->max_bytes; }
 /* The formats among which a budget chooses, and its limit. TN_E_INVALID: below the least or above the most. */
 TN_MUST_CHECK tn_status tni_qz_mix_begin(tni_qz *z);
+/* The format whose bits are nearest to 3.5: losses are measured there. */
+uint32_t tni_qz_mix_reference(const tni_qz *z);
 /* The format of each product, by what it loses; needs the work folder, texts and threads. */
 TN_MUST_CHECK tn_status tni_qz_mix(tni_qz *z);
 

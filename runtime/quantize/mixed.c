@@ -187,8 +187,7 @@ static void table_finish(table *t) {
   free(t->chosen);
 }
 
-/* The format whose bits are nearest to 3.5: losses are measured there. */
-static uint32_t reference_of(const tni_qz *z) {
+uint32_t tni_qz_mix_reference(const tni_qz *z) {
   const tni_qz_product *p = &z->products[0];
   uint32_t best = 0;
   double least = INFINITY;
@@ -203,7 +202,7 @@ static uint32_t reference_of(const tni_qz *z) {
 
 static tn_status choose(tni_qz *z, table *t) {
   tni_qz_senses s;
-  const uint32_t reference = reference_of(z);
+  const uint32_t reference = tni_qz_mix_reference(z);
   tn_status st = tni_qz_sense_all(z, reference, &s);
   for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++)
     for (uint32_t k = 0; k < z->n_formats; k++) {

@@ -149,11 +149,11 @@ class Fold(common.Case):
             shutil.copy(DEMO / n, folder / n)
         return folder
 
-    def fold(self, folder, *more):
+    def fold(self, folder, *more, block=("--bits", "8", "--block", "16")):
         """Notes, what it printed and the largest difference of logits over the largest, at 8 bits."""
         np = self.module("numpy")
         out = self.tmp / (folder.name + "-out")
-        said = self.ok("quantize", folder, "-o", out, "--bits", "8", "--block", "16", *more).stdout
+        said = self.ok("quantize", folder, "-o", out, *block, *more).stdout
         ids = list(range(3, 4000, 131))
         given = self.tmp / (folder.name + "-ids.npy")
         np.save(given, np.array([ids]))
@@ -161,7 +161,6 @@ class Fold(common.Case):
         for f in (folder, out):
             extra = []
             for n in ("key", "value"):
-                self.past(folder, n)
                 extra += ["--in", f"past_key_values.0.{n}={self.past(folder, n)}"]
             if "gqa" in folder.name:
                 mask = self.tmp / "mask.npy"
@@ -193,6 +192,14 @@ class Fold(common.Case):
             notes, said, off = self.fold(self.model(name, **options), "--text", self.text(), "--fold", "scales")
             self.assertEqual(notes, {"norms": 3, "factors": 1, "values": 1})
             self.assertLess(off, 0.02, name)
+
+    def test_budget(self):
+        notes, said, off = self.fold(self.model("plain"), "--text", self.text(), "--max-tokens", "64", "--bits", "6.5", "--weights", "4:32+8:32", "--fold",
+                                     "scales,rotate-vo", block=())
+        self.assertEqual(notes, {"norms": 3, "factors": 1, "values": 0, "rotated": 1})
+        self.assertIn("folded: 3 norms, 1 factors, 1 values turned", said)
+        self.assertIn("measured: 8 of 8 products", said)
+        self.assertLess(off, 0.2)
 
     def test_left_alone(self):
         """What else reads the channels, or the matrix, leaves them as they are, and the command says so."""
