@@ -16,7 +16,11 @@ extern "C" {
 
 enum {
   TN_QUANTIZE_ZEROS = 1, /* each block has a zero point of its own; else all have 2^(bits - 1) */
-  TN_QUANTIZE_ROUND = 2  /* rounds to nearest with a search for scales; texts are not read */
+  TN_QUANTIZE_ROUND = 2, /* rounds to nearest with a search for scales; texts are not read */
+  /* Constants are changed before, so that the model gives the same and few bits lose less (docs/quantize.md). A graph that
+   * does not allow it stays as it is. quantize.json says how many places there were. */
+  TN_QUANTIZE_SCALES = 4,   /* channels take scales, which norms and earlier products undo; needs texts */
+  TN_QUANTIZE_ROTATE_VO = 8 /* the values of each head are turned, and turned back by the product after attention */
 };
 typedef struct tn_quantize_opts {
   tn_hdr h;

@@ -14,7 +14,8 @@
 #include "runtime/cli/texts/texts.h"
 
 typedef struct quantize_opts {
-  char *out, *text, *width, *weights;
+  char *out, *text, *width, *weights, *fold;
+  uint32_t folds; /* TN_QUANTIZE_* */
   double max_mb, mean; /* mean: bits with a point; 0: none */
   int bits, block, zeros, round, piece;
   long long max_tokens, memory;
@@ -46,34 +47,43 @@ static tn_status show_progress(void *user, const char *product, uint32_t done, u
 
 static bool is_mixed(const quantize_opts *q) { return q->mean > 0 || q->max_mb > 0; }
 
-static int show(const cli *c, const quantize_opts *q) {
-  if (c->format == FMT_JSON)
-    cli_print_json(q->weights ? json_pack("{s:s, s:s}", "folder", q->out, "weights", q->weights)
-                              : json_pack("{s:s, s:i, s:i}", "folder", q->out, "bits", q->bits, "block", q->block),
-                   JSON_INDENT(1));
+static json_t *plain_json(const quantize_opts *q, const json_t *notes) {
+  json_t *j = q->weights ? json_pack("{s:s, s:s}", "folder", q->out, "weights", q->weights)
+                         : json_pack("{s:s, s:i, s:i}", "folder", q->out, "bits", q->bits, "block", q->block);
+  json_t *fold = json_object_get(notes, "fold");
+  if (fold) json_object_set(j, "fold", fold);
+  return j;
+}
+
+static void show(const quantize_opts *q, const json_t *notes) {
+  if (is_mixed(q))
+    cli_mixed_show(notes, stdout);
   else if (q->weights)
     printf("%s: %s\n", q->out, q->weights);
   else
     printf("%s: %d bits in blocks of %d\n", q->out, q->bits, q->block);
-  return EXIT_DONE;
+  cli_mixed_show_fold(notes, stdout);
 }
 
-/* What quantize.json says. */
-static int show_mixed(cli *c, const quantize_opts *q) {
+/* What was made, and what quantize.json says, where there is one. */
+static int show_made(cli *c, const quantize_opts *q) {
   char *path = NULL, *text = NULL;
   size_t n = 0;
-  tn_status st = asprintf(&path, "%s/quantize.json", q->out) < 0 ? TN_E_NO_MEMORY : cli_read(path, &text, &n, &c->err);
-  json_t *j = st == TN_OK ? json_loadb(text, n, 0, NULL) : NULL;
-  free(path);
-  free(text);
-  if (st != TN_OK) return cli_fail(c, st);
-  json_object_set_new(j, "folder", json_string(q->out));
-  if (c->format == FMT_JSON) {
-    cli_print_json(j, JSON_INDENT(1));
-    return EXIT_DONE;
+  json_t *notes = NULL;
+  if (is_mixed(q) || q->folds) {
+    const tn_status st =
+        asprintf(&path, "%s/quantize.json", q->out) < 0 ? TN_E_NO_MEMORY : cli_read(path, &text, &n, &c->err);
+    notes = st == TN_OK ? json_loadb(text, n, 0, NULL) : NULL;
+    free(path);
+    free(text);
+    if (st != TN_OK) return cli_fail(c, st);
+    json_object_set_new(notes, "folder", json_string(q->out));
   }
-  cli_mixed_show(j, stdout);
-  json_decref(j);
+  if (c->format == FMT_JSON)
+    cli_print_json(is_mixed(q) ? json_incref(notes) : plain_json(q, notes), JSON_INDENT(1));
+  else
+    show(q, notes);
+  json_decref(notes);
   return EXIT_DONE;
 }
 
@@ -101,7 +111,7 @@ static int quantize_model(cli *c, quantize_opts *q) {
                               .block = (uint32_t)q->block,
                               .mean_bits = q->mean,
                               .max_bytes = (uint64_t)(q->max_mb * 1e6),
-                              .flags = (q->zeros ? TN_QUANTIZE_ZEROS : 0) | (q->round ? TN_QUANTIZE_ROUND : 0),
+                              .flags = q->folds | (q->zeros ? TN_QUANTIZE_ZEROS : 0) | (q->round ? TN_QUANTIZE_ROUND : 0),
                               .threads = (uint32_t)c->threads,
                               .texts = (const char *const *)q->texts,
                               .n_texts = q->n_texts,
@@ -114,7 +124,7 @@ static int quantize_model(cli *c, quantize_opts *q) {
   const tn_status st = cli_saved(c, tn_quantize(&o, &c->err));
   if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%*s\r", 78, "");
   if (st != TN_OK) return cli_fail(c, st);
-  return is_mixed(q) ? show_mixed(c, q) : show(c, q);
+  return show_made(c, q);
 }
 
 /* --bits: a whole number is of every code; one with a point is the mean. */
@@ -130,11 +140,33 @@ static bool take_bits(quantize_opts *q) {
   return strchr(q->width, '.') || v == 2 || v == 3 || v == 4 || v == 8;
 }
 
+/* --fold: names with commas. */
+static bool take_folds(quantize_opts *q) {
+  static const struct {
+    const char *name;
+    uint32_t flag;
+  } known[] = {{"scales", TN_QUANTIZE_SCALES}, {"rotate-vo", TN_QUANTIZE_ROTATE_VO}, {"none", 0}};
+  char *save = NULL, *names = q->fold ? strdup(q->fold) : NULL;
+  bool ok = names || !q->fold;
+  for (char *n = names ? strtok_r(names, ",", &save) : NULL; ok && n; n = strtok_r(NULL, ",", &save)) {
+    ok = false;
+    for (size_t i = 0; !ok && i < sizeof known / sizeof *known; i++) {
+      ok = strcmp(n, known[i].name) == 0;
+      if (ok) q->folds |= known[i].flag;
+    }
+  }
+  free(names);
+  return ok;
+}
+
 static int check_options(cli *c, quantize_opts *q) {
   if (!q->out || !*q->out) return cli_usage(c, "-o DIR is needed");
   if (!q->text == !q->round) return cli_usage(c, "--text FILE is needed, or --round without it");
   if (!take_bits(q))
     return cli_usage(c, "--bits %s: 2, 3, 4 or 8, or a mean with a point, as 3.5", q->width);
+  if (!take_folds(q)) return cli_usage(c, "--fold %s: scales, rotate-vo, both with a comma, or none", q->fold);
+  if (q->round && (q->folds & TN_QUANTIZE_SCALES))
+    return cli_usage(c, "--fold scales searches on --text FILE, which --round does not read");
   if (q->block & (q->block - 1)) return cli_usage(c, "--block %d: 16, 32, 64 or 128", q->block);
   if (!is_mixed(q) && q->weights && (q->zeros || q->width || q->block))
     return cli_usage(c, "--weights says bits, block and zeros too");
@@ -154,6 +186,7 @@ int cmd_quantize(int argc, const char **argv) {
       {"max-mb", 0, OPT_REAL, &q.max_mb, "M", ">0", "of the model's files: widths by what products lose", ""},
       {"block", 0, OPT_INT, &q.block, "N", "16..128", "weights that share a scale: 16, 32, 64 or 128", "32"},
       {"weights", 0, OPT_TEXT, &q.weights, "F", NULL, "a weight format by its name, in place of bits and block", NULL},
+      {"fold", 0, OPT_TEXT, &q.fold, "LIST", NULL, "before: scales, rotate-vo (docs/quantize.md)", "none"},
       {"zeros", 0, OPT_FLAG, &q.zeros, NULL, NULL, "a zero point for each block", NULL},
       {"round", 0, OPT_FLAG, &q.round, NULL, NULL, "round to nearest, without calibration", NULL},
       {"max-tokens", 0, OPT_LONG, &q.max_tokens, "N", "0..", "first N tokens of all texts", "all"},

@@ -12,9 +12,11 @@
 #include <tenon/quantize.h>
 
 #include "runtime/base/base.h"
+#include "runtime/base/json.h"
 #include "runtime/calib/calib.h"
 #include "runtime/onnx/onnx.h"
 #include "runtime/quant/quant.h"
+#include "runtime/quantize/fold/fold.h"
 #include "runtime/quantize/spill/spill.h"
 
 enum { TNI_QZ_PATH = 4096, TNI_QZ_FORMATS = 64, TNI_QZ_INDEX_BITS = 4 };
@@ -46,6 +48,10 @@ typedef struct tni_qz {
   tn_quantize_opts o;
   tn_error *err;
   char *path, *work; /* the model file, FOLDER.partial */
+  char *folded;      /* the path of the model that folding wrote, which is then path; else NULL */
+  const tni_fold *fold; /* while that is written */
+  uint32_t n_folded;    /* constants that were written so */
+  json_t *fold_notes;   /* how many places changed; NULL: nothing was asked for */
   tni_model *import; /* the graph that is walked */
   tni_model *floats; /* the same, whose weights stay; NULL where nothing is walked */
   tni_pool *pool;
@@ -73,10 +79,21 @@ int64_t tni_qz_block(const tni_qz_format *f, int64_t K);
 /* Codes, scales, zeros and indices of a matrix. */
 uint64_t tni_qz_bytes(const tni_qz_format *f, int64_t N, int64_t K);
 
+/* --- folded.c --- */
+enum { TNI_QZ_FOLDS = TN_QUANTIZE_SCALES | TN_QUANTIZE_ROTATE_VO };
+/* Where flags ask for it: writes the folded model of floats into the work folder, unless it is there, and goes on with
+ * that: import, floats and products are of it. Needs the work folder, texts and threads. */
+TN_MUST_CHECK tn_status tni_qz_fold(tni_qz *z);
+
+/* --- import.c --- */
+TN_MUST_CHECK tn_status tni_qz_import(tni_qz *z, tni_model **out);
+
 /* --- mixed.c --- */
 static inline bool tni_qz_is_mixed(const tn_quantize_opts *o) { return o->mean_bits > 0 || o->max_bytes; }
 /* The formats among which a budget chooses, and its limit. TN_E_INVALID: below the least or above the most. */
 TN_MUST_CHECK tn_status tni_qz_mix_begin(tni_qz *z);
+/* The format whose bits are nearest to 3.5: losses are measured there. */
+uint32_t tni_qz_mix_reference(const tni_qz *z);
 /* The format of each product, by what it loses; needs the work folder, texts and threads. */
 TN_MUST_CHECK tn_status tni_qz_mix(tni_qz *z);
 

@@ -11,18 +11,19 @@
 #include "runtime/base/json.h"
 #include "runtime/folder/folder.h"
 #include "runtime/llm/tokenizer/tokenizer.h"
-#include "runtime/ops/kernel/kernel.h"
 #include "runtime/quantize/internal.h"
-#include "runtime/shape/shape.h"
 
 enum { PIECE = 512, MEMORY = 256000000 };
 
 static tn_status check_texts(const tni_qz *z) {
   const tn_quantize_opts *o = &z->o;
-  if (o->flags & ~(uint32_t)(TN_QUANTIZE_ZEROS | TN_QUANTIZE_ROUND))
+  if (o->flags & ~(uint32_t)(TN_QUANTIZE_ZEROS | TN_QUANTIZE_ROUND | TNI_QZ_FOLDS))
     return tni_fail(z->err, TN_E_INVALID, "flags", "unknown flags %u", o->flags);
   if ((!(o->flags & TN_QUANTIZE_ROUND) && !o->n_texts) || (o->n_texts && !o->texts))
     return tni_fail(z->err, TN_E_INVALID, "texts", "texts for calibration are needed");
+  if ((o->flags & TN_QUANTIZE_ROUND) && (o->flags & TN_QUANTIZE_SCALES))
+    return tni_fail(z->err, TN_E_INVALID, "flags",
+                    "scales of channels are searched on texts, which rounding does not read");
   return TN_OK;
 }
 
@@ -30,7 +31,8 @@ static tn_status check_budget(const tni_qz *z) {
   const tn_quantize_opts *o = &z->o;
   if (o->mean_bits > 0 && o->max_bytes)
     return tni_fail(z->err, TN_E_INVALID, "mean_bits", "mean_bits and max_bytes: one of them");
-  if (o->flags) return tni_fail(z->err, TN_E_INVALID, "flags", "a budget takes no flags");
+  if (o->flags & ~(uint32_t)TNI_QZ_FOLDS)
+    return tni_fail(z->err, TN_E_INVALID, "flags", "a budget takes no such flags");
   if (!o->n_texts || !o->texts)
     return tni_fail(z->err, TN_E_INVALID, "texts", "texts are needed: they say which products may be narrow");
   return TN_OK;
@@ -136,8 +138,8 @@ static tn_status describe_job(tni_qz *z, char *out, size_t n) {
     snprintf(part, sizeof part, "%s %s", formats, z->formats[i].name);
     tni_calib_text_hash(part, strlen(part), formats);
   }
-  snprintf(out, n, "model %s text %s formats %s round %d limit %" PRIu64 "\n", hash, text, formats,
-           (z->o.flags & TN_QUANTIZE_ROUND) != 0, z->limit);
+  snprintf(out, n, "model %s text %s formats %s round %d fold %u limit %" PRIu64 "\n", hash, text, formats,
+           (z->o.flags & TN_QUANTIZE_ROUND) != 0, z->o.flags & TNI_QZ_FOLDS, z->limit);
   return TN_OK;
 }
 
@@ -271,13 +273,6 @@ static tn_status choose_formats(tni_qz *z) {
   return st;
 }
 
-static tn_status import_graph(tni_qz *z, tni_model **out) {
-  uint32_t n;
-  tn_status st = tni_import_file(z->path, NULL, NULL, out, z->err);
-  if (st == TN_OK) st = tni_infer_graph((*out)->graph, z->err);
-  return st == TN_OK ? tni_fold_constants((*out)->graph, 1 << 16, tni_ops_eval, NULL, &n, z->err) : st;
-}
-
 static tn_status round_all(tni_qz *z) {
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++) {
@@ -292,9 +287,9 @@ static tn_status round_all(tni_qz *z) {
 
 static tn_status quantize(tni_qz *z, const tni_folder *f) {
   const bool round = z->o.flags & TN_QUANTIZE_ROUND;
-  tn_status st = import_graph(z, &z->import);
+  tn_status st = tni_qz_import(z, &z->import);
   if (st == TN_OK) st = tni_qz_find_products(z);
-  if (st == TN_OK && !round) st = import_graph(z, &z->floats);
+  if (st == TN_OK && !round) st = tni_qz_import(z, &z->floats);
   if (st == TN_OK) st = choose_formats(z);
   if (st == TN_OK && !round) st = read_texts(z, f);
   if (st == TN_OK) st = open_work(z);
@@ -303,7 +298,8 @@ static tn_status quantize(tni_qz *z, const tni_folder *f) {
   z->pool = tni_pool_create(z->o.threads);
   if (!z->pool) return tni_fail_memory(z->err, z->path);
   tni_pool_run_init(&z->run, z->pool, NULL);
-  if (tni_qz_is_mixed(&z->o)) st = tni_qz_mix(z);
+  st = tni_qz_fold(z);
+  if (st == TN_OK && tni_qz_is_mixed(&z->o)) st = tni_qz_mix(z);
   if (st == TN_OK) st = round ? round_all(z) : tni_qz_walk(z);
   return st == TN_OK ? publish(z, f) : st;
 }
@@ -326,6 +322,8 @@ tn_status tn_quantize(const tn_quantize_opts *o, tn_error *err) {
   tni_spill_finish(&z.spill);
   free(z.products);
   free(z.work);
+  free(z.folded);
+  json_decref(z.fold_notes);
   free(z.notes);
   for (uint32_t i = 0; i < z.n_formats; i++) tni_quant_grid_finish(&z.formats[i].grid);
   tni_model_destroy(z.import);

@@ -134,6 +134,7 @@ static tn_status write_notes(tni_qz *z, const tni_qz_senses *s, const double *co
   tni_json_begin();
   tni_json_open(&w, NULL, '{');
   tni_json_put_count(&w, "schema", 1);
+  if (z->fold_notes) tni_json_put_tree(&w, "fold", json_incref(z->fold_notes));
   for (uint32_t i = 0; i < z->n_products; i++) {
     bytes += tni_qz_bytes(&z->formats[z->products[i].format], z->products[i].N, z->products[i].K);
     loss += cost[(size_t)i * z->n_formats + z->products[i].format];
@@ -186,8 +187,7 @@ static void table_finish(table *t) {
   free(t->chosen);
 }
 
-/* The format whose bits are nearest to 3.5: losses are measured there. */
-static uint32_t reference_of(const tni_qz *z) {
+uint32_t tni_qz_mix_reference(const tni_qz *z) {
   const tni_qz_product *p = &z->products[0];
   uint32_t best = 0;
   double least = INFINITY;
@@ -202,7 +202,7 @@ static uint32_t reference_of(const tni_qz *z) {
 
 static tn_status choose(tni_qz *z, table *t) {
   tni_qz_senses s;
-  const uint32_t reference = reference_of(z);
+  const uint32_t reference = tni_qz_mix_reference(z);
   tn_status st = tni_qz_sense_all(z, reference, &s);
   for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++)
     for (uint32_t k = 0; k < z->n_formats; k++) {

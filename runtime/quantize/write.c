@@ -14,9 +14,27 @@
 
 typedef tni_qz_writer writer;
 
+/* What folding makes of a constant. */
+static tn_status put_folded(writer *w, Onnx__TensorProto *t, bool *changed) {
+  void *data;
+  uint64_t n;
+  tn_status st = tni_fold_elements(w->z->fold, t->name, &data, &n, w->z->err);
+  *changed = data != NULL;
+  if (!data) return st;
+  st = tni_qz_put_tensor(w, t, data, n);
+  w->z->n_folded++;
+  free(data);
+  return st;
+}
+
 static tn_status move_initializer(writer *w, Onnx__TensorProto *t) {
   const tn_id v = t->name ? tni_graph_find(w->source->graph, t->name) : TN_NONE;
   const tni_tensor *e = v == TN_NONE ? NULL : tni_graph_value(w->source->graph, v)->tensor;
+  if (w->z->fold) {
+    bool changed;
+    const tn_status st = put_folded(w, t, &changed);
+    if (st != TN_OK || changed) return st;
+  }
   const bool here = !t->n_tenon_span && !(t->has_data_location && t->data_location);
   if (here) return TN_OK;
   if (!e || (!e->data && e->bytes))
@@ -177,7 +195,7 @@ static tn_status write_all(writer *w) {
   tn_status st = restore_nodes(w, g->node, g->n_node);
   for (size_t i = 0; st == TN_OK && i < w->model->n_functions; i++)
     st = restore_nodes(w, w->model->functions[i]->node, w->model->functions[i]->n_node);
-  if (st == TN_OK) st = replace_products(w, g);
+  if (st == TN_OK && !w->z->fold) st = replace_products(w, g);
   if (st != TN_OK) return st;
   st = drop_transposes(w, g);
   if (st == TN_OK) st = gather_initializers(w, g);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/cli/mixed/mixed.h"
 
+#include <stdbool.h>
+
 static int whole(const json_t *j, const char *key) { return (int)json_integer_value(json_object_get(j, key)); }
 
 static double real(const json_t *j, const char *key) { return json_number_value(json_object_get(j, key)); }
@@ -19,8 +21,8 @@ static int count(const json_t *products, const json_t *format) {
 
 void cli_mixed_show(const json_t *j, FILE *f) {
   const json_t *products = json_object_get(j, "products"), *formats = json_object_get(j, "formats");
-  fprintf(f, "%s: %.4f bits a weight in the file, %s %.4g by the sum of its products\n", text(j, "folder"), real(j, "bits"),
-          text(j, "loss_is"), real(j, "loss"));
+  fprintf(f, "%s: %.4f bits a weight in the file, %s %.4g by the sum of its products\n", text(j, "folder"),
+          real(j, "bits"), text(j, "loss_is"), real(j, "loss"));
   for (size_t i = 0; i < json_array_size(formats); i++) {
     const json_t *format = json_array_get(formats, i);
     const int n = count(products, format);
@@ -28,4 +30,18 @@ void cli_mixed_show(const json_t *j, FILE *f) {
   }
   fprintf(f, "measured: %d of %d products on %d tokens; errors of outputs rank them with correlation %.3f\n",
           whole(j, "measured"), (int)json_array_size(products), whole(j, "tokens"), real(j, "rank_correlation"));
+}
+
+void cli_mixed_show_fold(const json_t *j, FILE *f) {
+  static const char *const keys[] = {"norms", "factors", "values", "rotated"};
+  static const char *const names[] = {"norms", "factors", "values", "values turned"};
+  const json_t *fold = json_object_get(j, "fold");
+  bool any = false;
+  if (!fold) return;
+  for (int i = 0; i < 4; i++) {
+    if (!whole(fold, keys[i])) continue;
+    fprintf(f, "%s%d %s", any ? ", " : "folded: ", whole(fold, keys[i]), names[i]);
+    any = true;
+  }
+  fprintf(f, any ? "\n" : "folded: nothing, the graph has no place for it\n");
 }

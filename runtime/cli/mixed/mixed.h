@@ -10,5 +10,7 @@
 
 /* quantize.json, with "folder": bits, loss, how many products took which format, and how losses were found. */
 void cli_mixed_show(const json_t *j, FILE *f);
+/* "fold" of quantize.json: how many places changed. Nothing where j has none. */
+void cli_mixed_show_fold(const json_t *j, FILE *f);
 
 #endif
