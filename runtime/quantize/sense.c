@@ -146,7 +146,7 @@ static void ask(senser *s) {
   const bool each = z->n_products <= SOME || weights * z->n_products <= EACH;
   for (uint32_t i = 0; i < z->n_products; i++) s->asked[i] = each || i == z->n_products - 1;
   uint32_t n = each ? z->n_products : 1;
-  for (uint32_t j = 1; n < SOME; j++) {
+  for (uint32_t j = 1; !each && n < SOME; j++) {
     const double at = j * .6180339887498949;
     const uint32_t i = (uint32_t)((at - floor(at)) * z->n_products);
     n += !s->asked[i];
