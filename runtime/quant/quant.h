@@ -62,7 +62,7 @@ typedef struct tni_quant_task {
   const float *w; /* [N,K] */
   float *h;       /* [K,K], symmetric; becomes H / mean diagonal + damp I. Zero: weights alone count */
   float *drift;   /* [K,K], of x, in h's unit, is overwritten; NULL: x' is x */
-  const float *added; /* [N,K], drift of what outputs are added to, in h's unit; NULL: nothing */
+  float *added;   /* [N,K], drift of what outputs are added to, in h's unit, is overwritten; NULL: nothing */
   const tni_quant_grid *grid;
   float damp; /* of the mean diagonal; above 0 */
   int sweeps; /* of coordinate descent */

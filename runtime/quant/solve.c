@@ -127,15 +127,16 @@ static tn_status divide(const tni_quant_rows *s, int64_t M, const float *a, floa
   return st;
 }
 
-/* The rows' aim: W, or W moved. */
+/* The rows' aim: W, or W moved. aim: room for the rows where nothing is added, or NULL where nothing moves. */
 static tn_status set_aim(tni_quant_rows *s, float *aim, tn_error *err) {
   const tni_quant_task *t = s->task;
   const int64_t K = t->K, rows = s->r1 - s->r0;
   const float *w = s->w = t->w + s->r0 * K;
   tn_status st = TN_OK;
-  if (!aim) return TN_OK;
+  if (t->round || (!aim && !t->added)) return TN_OK;
+  if (t->added) aim = t->added + s->r0 * K;
   if (t->added)
-    st = divide(s, rows, t->added + s->r0 * K, aim, err);
+    st = divide(s, rows, aim, aim, err);
   else
     memset(aim, 0, (size_t)(rows * K) * sizeof *aim);
   for (int64_t i = 0; st == TN_OK && i < rows * K; i++) aim[i] += w[i];
@@ -190,7 +191,7 @@ tn_status tni_quant_solve_by(const tni_quant_loops *loops, const tni_quant_task 
   tn_status st = check_task(t, out, err);
   if (st) return st;
   const size_t K = (size_t)t->K, rows = t->N < TNI_QUANT_ROWS ? (size_t)t->N : TNI_QUANT_ROWS;
-  const bool moves = (t->drift || t->added) && !t->round;
+  const bool moves = t->drift && !t->added && !t->round;
   float *u = malloc(K * K * sizeof *u), *aim = moves ? malloc(rows * K * sizeof *aim) : NULL;
   tni_quant_rows s = {.task = t,
                       .out = out,

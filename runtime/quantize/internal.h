@@ -125,7 +125,7 @@ typedef struct tni_qz_seen {
   uint32_t n_groups;
   const uint32_t *group; /* [N]: of a row; NULL: one for all */
   float *h, *drift;      /* [n_groups,K,K], are overwritten */
-  const float *added;    /* [N,K] or NULL */
+  float *added;          /* [N,K] or NULL, is overwritten */
 } tni_qz_seen;
 /* Solves product i with what was seen (NULL: rounds), or finds it in the work folder. */
 TN_MUST_CHECK tn_status tni_qz_solve(tni_qz *z, uint32_t i, const tni_qz_seen *seen, tni_qz_solved *out);

@@ -5,6 +5,7 @@
  * what quantized earlier ones give. The float model is walked beside it, so that a product can make up for how far its
  * inputs have drifted.
  */
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,6 +119,9 @@ static tn_status solve_one(tni_qz_walker *w, tni_qz_walker *floats, uint32_t i, 
   if (st == TN_OK) st = tni_qz_head_begin(&head, w, floats, p, s->h, s->drift);
   const tni_qz_seen seen = head.n_groups ? (tni_qz_seen){head.n_groups, head.group, head.h, head.drift, added}
                                          : (tni_qz_seen){1, NULL, s->h, s->drift, added};
+#ifdef __GLIBC__
+  (void)malloc_trim(0); /* what sums had, the solver may have */
+#endif
   if (st == TN_OK) st = tni_qz_solve(w->z, i, &seen, out);
   free(added);
   tni_qz_head_finish(&head);

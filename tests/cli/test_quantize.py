@@ -5,6 +5,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import common
@@ -249,6 +250,16 @@ class Quantize(common.Case):
         ids = [self.ids(one, "-p", "Once upon a time there was", "-n", "4", "--temp", "0", "--profile", p)
                for p in ("host", "cpu-avx2")]
         self.assertEqual(ids[0], ids[1])
+
+    def test_few_products(self):
+        """Fewer of them than are measured of a large model: each is."""
+        self.module("onnx"), self.module("numpy")
+        model, out = self.tmp / "small", self.tmp / "out"
+        subprocess.run([sys.executable, SOURCE / "bench/make_llama.py", model, "--layers", "1", "--dim", "64", "--heads", "2", "--kv-heads",
+                        "1", "--ffn", "128", "--vocab", "4200"], check=True, capture_output=True)
+        self.ok("quantize", model, "-o", out, "--text", self.text(1), "--max-tokens", "128", "--bits", "3.5", timeout=300)
+        notes = json.loads((out / "quantize.json").read_text())
+        self.assertEqual((len(notes["products"]), notes["measured"]), (8, 8))
 
     def test_max_mb(self):
         out = self.tmp / "out"
