@@ -61,14 +61,31 @@ static tn_id added_to(const tni_qz_walker *w, const tni_qz_product *p) {
   }
 }
 
-/* p's drift of what its output is added to, [N,K], for free(); NULL where it is added to nothing. */
-static tn_status added_drift(tni_qz_walker *w, tni_qz_walker *floats, const tni_qz_product *p, float **out) {
+/* Every fifth sequence says which damping is best. */
+enum { PARTS = 5 };
+
+static bool chooses_damp(const tni_qz *z) { return (z->o.flags & TN_QUANTIZE_DAMP) && z->n_seqs >= PARTS; }
+
+static bool is_held(const tni_qz *z, uint32_t s) { return chooses_damp(z) && s % PARTS == PARTS - 1; }
+
+static void add_all(float *to, const float *from, int64_t n) {
+  for (int64_t i = 0; i < n; i++) to[i] += from[i];
+}
+
+/* p's drift of what its output is added to, [N,K], of all sequences and of held ones, for free(); NULL where it is
+ * added to nothing. */
+static tn_status added_drift(tni_qz_walker *w, tni_qz_walker *floats, const tni_qz_product *p, float **out,
+                             float **held) {
   const tn_id v = added_to(w, p);
   tn_status st = TN_OK;
-  *out = NULL;
+  *out = *held = NULL;
   if (v == TN_NONE) return TN_OK;
-  if (!(*out = calloc((size_t)(p->N * p->K), sizeof **out))) return tni_fail_memory(w->z->err, p->name);
-  for (uint32_t s = 0; st == TN_OK && s < w->n_seqs; s++) st = add_drift(w, floats, s, p, v, p->N, *out);
+  *out = calloc((size_t)(p->N * p->K), sizeof **out);
+  if (chooses_damp(w->z)) *held = calloc((size_t)(p->N * p->K), sizeof **held);
+  if (!*out || (chooses_damp(w->z) && !*held)) return tni_fail_memory(w->z->err, p->name);
+  for (uint32_t s = 0; st == TN_OK && s < w->n_seqs; s++)
+    st = add_drift(w, floats, s, p, v, p->N, is_held(w->z, s) ? *held : *out);
+  if (*held) add_all(*out, *held, p->N * p->K);
   return st;
 }
 
@@ -88,14 +105,20 @@ static tn_status stop_at(tni_qz_walker *w, tni_qz_walker *floats, uint32_t first
   const tni_qz_product *p = &z->products[first];
   const size_t bytes = (size_t)(p->K * p->K) * sizeof(float);
   float *sum = calloc(1, bytes), *h = malloc(bytes), *drift = calloc(1, bytes), *d = malloc(bytes);
-  tn_status st = sum && h && drift && d ? TN_OK : tni_fail_memory(z->err, p->name);
+  const bool chooses = chooses_damp(z);
+  float *held_h = chooses ? calloc(1, bytes) : NULL, *held_d = chooses ? calloc(1, bytes) : NULL;
+  tn_status st = sum && h && drift && d && (!chooses || (held_h && held_d)) ? TN_OK : tni_fail_memory(z->err, p->name);
   bool all = true;
   for (uint32_t i = first; i < z->n_products; i++)
     all = all && (z->products[i].x != p->x || z->products[i].done || z->products[i].format == TNI_QZ_FLOAT ||
                   tni_qz_is_solved(z, i));
   for (uint32_t s = 0; st == TN_OK && !all && s < w->n_seqs; s++) {
-    st = tni_qz_add_moments(w, w->state + (size_t)s * w->g->n_values, p, sum);
-    if (st == TN_OK) st = add_drift(w, floats, s, p, p->x, p->K, drift);
+    st = tni_qz_add_moments(w, w->state + (size_t)s * w->g->n_values, p, is_held(w->z, s) ? held_h : sum);
+    if (st == TN_OK) st = add_drift(w, floats, s, p, p->x, p->K, is_held(w->z, s) ? held_d : drift);
+  }
+  if (st == TN_OK && chooses) {
+    add_all(sum, held_h, p->K * p->K);
+    add_all(drift, held_d, p->K * p->K);
   }
   for (uint32_t i = first; st == TN_OK && i < z->n_products; i++) {
     tni_qz_product *q = &z->products[i];
@@ -103,14 +126,16 @@ static tn_status stop_at(tni_qz_walker *w, tni_qz_walker *floats, uint32_t first
     if (q->x != p->x || q->K != p->K || q->done || q->format == TNI_QZ_FLOAT) continue;
     memcpy(h, sum, bytes);
     memcpy(d, drift, bytes);
-    float *added = NULL;
+    float *added = NULL, *held_added = NULL;
     tni_qz_head head = {0};
-    if (!tni_qz_is_solved(z, i)) st = added_drift(w, floats, q, &added);
+    if (!tni_qz_is_solved(z, i)) st = added_drift(w, floats, q, &added, &held_added);
     if (st == TN_OK && !tni_qz_is_solved(z, i)) st = tni_qz_head_begin(&head, w, floats, q, h, d);
-    const tni_qz_seen seen = head.n_groups ? (tni_qz_seen){head.n_groups, head.group, head.h, head.drift, added}
-                                           : (tni_qz_seen){1, NULL, h, d, added};
+    const tni_quant_held held = {held_h, held_d, held_added};
+    const tni_qz_seen seen = head.n_groups ? (tni_qz_seen){head.n_groups, head.group, head.h, head.drift, added, NULL}
+                                           : (tni_qz_seen){1, NULL, h, d, added, chooses ? &held : NULL};
     if (st == TN_OK) st = tni_qz_solve(z, i, &seen, &solved);
     free(added);
+    free(held_added);
     tni_qz_head_finish(&head);
     if (st != TN_OK) break;
     st = replace_weight(w, q, &solved);
@@ -122,6 +147,8 @@ static tn_status stop_at(tni_qz_walker *w, tni_qz_walker *floats, uint32_t first
   free(h);
   free(drift);
   free(d);
+  free(held_h);
+  free(held_d);
   return st;
 }
 

@@ -25,6 +25,7 @@ void test_refuses(void);
 void test_drift(void);
 void test_drift_of_sums(void);
 void test_drift_threads(void);
+void test_damp(void);
 void budget_tests(CU_pSuite s);
 
 #endif
