@@ -21,8 +21,9 @@ enum {
    * does not allow it stays as it is. quantize.json says how many places there were. */
   TN_QUANTIZE_SCALES = 4,    /* channels take scales, which norms and earlier products undo; needs texts */
   TN_QUANTIZE_ROTATE_VO = 8, /* the values of each head are turned, and turned back by the product after attention */
-  /* Each product's damping is the one with which it loses least on every fifth text, solved on the others; else 0.1. */
-  TN_QUANTIZE_DAMP = 16
+  /* All products have a damping of 0.1; else each the one with which it loses least on every fifth text, solved on the
+   * others. */
+  TN_QUANTIZE_FIXED_DAMPING = 16
 };
 typedef struct tn_quantize_opts {
   tn_hdr h;

@@ -80,8 +80,8 @@ uint64_t tni_qz_bytes(const tni_qz_format *f, int64_t N, int64_t K);
 /* --- folded.c --- */
 enum {
   TNI_QZ_FOLDS = TN_QUANTIZE_SCALES | TN_QUANTIZE_ROTATE_VO,
-  TNI_QZ_TEXTS = TN_QUANTIZE_SCALES | TN_QUANTIZE_DAMP, /* what rounding cannot do */
-  TNI_QZ_WAYS = TNI_QZ_FOLDS | TN_QUANTIZE_DAMP         /* flags that any format takes */
+  TNI_QZ_TEXTS = TN_QUANTIZE_SCALES | TN_QUANTIZE_FIXED_DAMPING, /* says nothing where all is rounded */
+  TNI_QZ_WAYS = TNI_QZ_FOLDS | TN_QUANTIZE_FIXED_DAMPING         /* flags that any format takes */
 };
 /* Where flags ask for it: writes the folded model of floats into the work folder, unless it is there, and goes on with
  * that: import, floats and products are of it. Needs the work folder, texts and threads. */

@@ -23,7 +23,7 @@ static tn_status check_texts(const tni_qz *z) {
     return tni_fail(z->err, TN_E_INVALID, "texts", "texts for calibration are needed");
   if ((o->flags & TN_QUANTIZE_ROUND) && (o->flags & TNI_QZ_TEXTS))
     return tni_fail(z->err, TN_E_INVALID, "flags",
-                    "scales of channels and dampings are searched on texts, which rounding does not read");
+                    "scales of channels and a damping are for texts, which rounding does not read");
   return TN_OK;
 }
 

@@ -61,12 +61,14 @@ static tn_id added_to(const tni_qz_walker *w, const tni_qz_product *p) {
   }
 }
 
-/* Every fifth sequence says which damping is best. */
-enum { PARTS = 5 };
+/* Every fifth sequence says which damping is best. Longer rows are not tried: it takes four matrices [K,K] more. */
+enum { PARTS = 5, LONGEST = 8192 };
 
-static bool chooses_damp(const tni_qz *z) { return (z->o.flags & TN_QUANTIZE_DAMP) && z->n_seqs >= PARTS; }
+static bool chooses_damp(const tni_qz *z, int64_t K) {
+  return !(z->o.flags & TN_QUANTIZE_FIXED_DAMPING) && z->n_seqs >= PARTS && K <= LONGEST;
+}
 
-static bool is_held(const tni_qz *z, uint32_t s) { return chooses_damp(z) && s % PARTS == PARTS - 1; }
+static bool is_held(uint32_t s) { return s % PARTS == PARTS - 1; }
 
 static void add_all(float *to, const float *from, int64_t n) {
   for (int64_t i = 0; i < n; i++) to[i] += from[i];
@@ -81,10 +83,10 @@ static tn_status added_drift(tni_qz_walker *w, tni_qz_walker *floats, const tni_
   *out = *held = NULL;
   if (v == TN_NONE) return TN_OK;
   *out = calloc((size_t)(p->N * p->K), sizeof **out);
-  if (chooses_damp(w->z)) *held = calloc((size_t)(p->N * p->K), sizeof **held);
-  if (!*out || (chooses_damp(w->z) && !*held)) return tni_fail_memory(w->z->err, p->name);
+  if (chooses_damp(w->z, p->K)) *held = calloc((size_t)(p->N * p->K), sizeof **held);
+  if (!*out || (chooses_damp(w->z, p->K) && !*held)) return tni_fail_memory(w->z->err, p->name);
   for (uint32_t s = 0; st == TN_OK && s < w->n_seqs; s++)
-    st = add_drift(w, floats, s, p, v, p->N, is_held(w->z, s) ? *held : *out);
+    st = add_drift(w, floats, s, p, v, p->N, *held && is_held(s) ? *held : *out);
   if (*held) add_all(*out, *held, p->N * p->K);
   return st;
 }
@@ -105,7 +107,7 @@ static tn_status stop_at(tni_qz_walker *w, tni_qz_walker *floats, uint32_t first
   const tni_qz_product *p = &z->products[first];
   const size_t bytes = (size_t)(p->K * p->K) * sizeof(float);
   float *sum = calloc(1, bytes), *h = malloc(bytes), *drift = calloc(1, bytes), *d = malloc(bytes);
-  const bool chooses = chooses_damp(z);
+  const bool chooses = chooses_damp(z, p->K);
   float *held_h = chooses ? calloc(1, bytes) : NULL, *held_d = chooses ? calloc(1, bytes) : NULL;
   tn_status st = sum && h && drift && d && (!chooses || (held_h && held_d)) ? TN_OK : tni_fail_memory(z->err, p->name);
   bool all = true;
@@ -113,8 +115,8 @@ static tn_status stop_at(tni_qz_walker *w, tni_qz_walker *floats, uint32_t first
     all = all && (z->products[i].x != p->x || z->products[i].done || z->products[i].format == TNI_QZ_FLOAT ||
                   tni_qz_is_solved(z, i));
   for (uint32_t s = 0; st == TN_OK && !all && s < w->n_seqs; s++) {
-    st = tni_qz_add_moments(w, w->state + (size_t)s * w->g->n_values, p, is_held(w->z, s) ? held_h : sum);
-    if (st == TN_OK) st = add_drift(w, floats, s, p, p->x, p->K, is_held(w->z, s) ? held_d : drift);
+    st = tni_qz_add_moments(w, w->state + (size_t)s * w->g->n_values, p, chooses && is_held(s) ? held_h : sum);
+    if (st == TN_OK) st = add_drift(w, floats, s, p, p->x, p->K, chooses && is_held(s) ? held_d : drift);
   }
   if (st == TN_OK && chooses) {
     add_all(sum, held_h, p->K * p->K);
