@@ -78,6 +78,23 @@ GEMV(gemv_floats, OF_FLOATS)
 GEMV(gemv_halves, OF_HALVES)
 GEMV(gemv_brains, OF_BRAINS)
 
+#ifdef TNI_HOT_NEON
+/* Four by four at a time: what is wider than a register goes through memory. */
+static void transpose8(float *restrict dst, int64_t ldd, const f32u *restrict s, int64_t ld) {
+  for (int i = 0; i < 8; i += 4)
+    for (int j = 0; j < 8; j += 4) {
+      const f32u *from = s + i * ld + j;
+      float *to = dst + j * ldd + i;
+      const vr r0 = load4(from), r1 = load4(from + ld), r2 = load4(from + 2 * ld), r3 = load4(from + 3 * ld);
+      const vr even0 = vzip1q_f32(r0, r2), even1 = vzip2q_f32(r0, r2);
+      const vr odd0 = vzip1q_f32(r1, r3), odd1 = vzip2q_f32(r1, r3);
+      storer(to, vzip1q_f32(even0, odd0));
+      storer(to + ldd, vzip2q_f32(even0, odd0));
+      storer(to + 2 * ldd, vzip1q_f32(even1, odd1));
+      storer(to + 3 * ldd, vzip2q_f32(even1, odd1));
+    }
+}
+#else
 static void transpose8(float *restrict dst, int64_t ldd, const f32u *restrict s, int64_t ld) {
   v8 r[8], t[8];
   for (int i = 0; i < 8; i++) r[i] = *(const v8u *)(const void *)(s + i * ld);
@@ -96,6 +113,7 @@ static void transpose8(float *restrict dst, int64_t ldd, const f32u *restrict s,
     *hi = __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
 }
+#endif
 
 static void pack_t(float *dst, const void *src, int64_t ld, int64_t n, int64_t kc) {
   const f32u *restrict s = src;
@@ -201,31 +219,29 @@ static inline float erf1(float x) {
 }
 
 static void verf(float *y, const void *xv, int64_t n) {
-  enum { WIDE = ABREAST * 8 };
+  enum { TURN = REGS_W * LANES_W };
   const f32u *x = xv;
-  const v8 zero = {0};
-  const v8n sign = {0x80000000u, 0x80000000u, 0x80000000u, 0x80000000u,
-                    0x80000000u, 0x80000000u, 0x80000000u, 0x80000000u};
+  const vw none = allw(0);
+  const vwn sign = (vwn)allw(-0.f);
   int64_t i = 0;
-  for (; i + WIDE <= n; i += WIDE) {
-    v8 p[ABREAST], v[ABREAST];
-    v8u q[ABREAST];
-    EACH(v[u] = *(const v8u *)(const void *)(x + i + u * 8))
-    for (int u = 0; u < ABREAST; u++) {
-      const v8 s = v[u] * v[u], a = (v8)((v8n)v[u] & ~sign), t = pick8(a > all8(ERF_ONE), all8(ERF_ONE), a);
-      v8 r = all8(0x1.9ae900p-13f);
-      p[u] = all8(-0x1.382608p-11f);
-#define EIGHT(to, by, next) to = fma8(to, by, all8(next));
-      ERF_P(EIGHT, p[u], s)
-      ERF_Q(EIGHT, r, t)
-#undef EIGHT
-      p[u] = fma8(p[u], v[u], v[u]);
-      q[u] = r;
+  for (; i + TURN <= n; i += TURN) {
+    vw v[REGS_W], a[REGS_W];
+    vwu q[REGS_W], *to = (vwu *)(void *)(y + i);
+    EACH_WIDE(v[u] = ((const vwu *)(const void *)(x + i))[u])
+    EACH_WIDE(a[u] = (vw)((vwn)v[u] & ~sign))
+    for (int u = 0; u < REGS_W; u++) {
+      const vw t = pickw(a[u] > allw(ERF_ONE), allw(ERF_ONE), a[u]);
+      q[u] = allw(0x1.9ae900p-13f);
+#define WIDE(to, by, next) to = fmaw(to, by, allw(next));
+      ERF_Q(WIDE, q[u], t)
     }
-    decay8x4(q, zero);
-    for (int u = 0; u < ABREAST; u++) {
-      const v8 far = (v8)((v8n)(1.f - q[u]) | ((v8n)v[u] & sign)), a = (v8)((v8n)v[u] & ~sign);
-      *(v8u *)(void *)(y + i + u * 8) = pick8(a < all8(ERF_NEAR), p[u], far);
+    decay_wide(q, &none, 1);
+    for (int u = 0; u < REGS_W; u++) {
+      const vw s = v[u] * v[u], far = (vw)((vwn)(1.f - q[u]) | ((vwn)v[u] & sign));
+      vw p = allw(-0x1.382608p-11f);
+      ERF_P(WIDE, p, s)
+#undef WIDE
+      to[u] = pickw(a[u] < allw(ERF_NEAR), fmaw(p, v[u], v[u]), far);
     }
   }
   for (; i < n; i++) y[i] = erf1(x[i]);
@@ -245,24 +261,31 @@ static float tree_sum(v8 s0, v8 s1) {
 }
 
 static float exp_sum(void *yv, const void *xv, int64_t n, float max) {
-  enum { WIDE = ABREAST * 8 };
+  enum { TURN = REGS_W * LANES_W, MANY = TNI_LANES / LANES_W };
+  const f32u *x = xv;
   f32u *y = yv;
-  const v8 zero = {0};
-  v8 s0 = {0}, s1 = {0};
-  if (xv != yv) memmove(y, xv, (size_t)n * sizeof *y);
-  for (int64_t i = 0; i < n; i += WIDE) {
-    const int64_t left = n - i;
-    v8u rest[ABREAST] = {zero - INFINITY, zero - INFINITY, zero - INFINITY, zero - INFINITY};
-    v8u *e = left < WIDE ? rest : (v8u *)(void *)(y + i);
-    if (left < WIDE) memcpy(rest, y + i, (size_t)left * sizeof *y);
-    decay8x4(e, zero + max);
-    s0 = s0 + e[0];
-    s1 = s1 + e[1];
-    s0 = s0 + e[2];
-    s1 = s1 + e[3];
-    if (left < WIDE) memcpy(y + i, rest, (size_t)left * sizeof *y);
+  const vw most = allw(max);
+  vw sum[MANY];
+  vwu e[REGS_W];
+  v8 s[2];
+  int64_t i = 0;
+  for (int j = 0; j < MANY; j++) sum[j] = allw(0);
+  for (; i + TURN <= n; i += TURN) {
+    EACH_WIDE(e[u] = ((const vwu *)(const void *)(x + i))[u])
+    decay_wide(e, &most, 1);
+    EACH_WIDE(((vwu *)(void *)(y + i))[u] = e[u])
+    EACH_WIDE(sum[u % MANY] = sum[u % MANY] + e[u])
   }
-  return tree_sum(s0, s1);
+  if (i < n) {
+    vwu rest[REGS_W];
+    EACH_WIDE(rest[u] = allw(-INFINITY))
+    memcpy(rest, x + i, (size_t)(n - i) * sizeof *x);
+    decay_wide(rest, &most, 1);
+    EACH_WIDE(sum[u % MANY] = sum[u % MANY] + rest[u])
+    memcpy(y + i, rest, (size_t)(n - i) * sizeof *y);
+  }
+  memcpy(s, sum, sizeof s);
+  return tree_sum(s[0], s[1]);
 }
 
 static float hot_sum(const void *xv, int64_t n) {
@@ -286,27 +309,36 @@ static float sum_sq(const void *xv, int64_t n, float mean) {
 }
 
 static float vmax(const void *xv, int64_t n) {
+  enum { MANY = TNI_LANES / LANES_W };
   const f32u *x = xv;
-  const v8 none = (v8){0} - INFINITY;
-  v8 m0 = none, m1 = none;
-  v8i nan = {0};
+  const vw none = allw(-INFINITY);
+  vw m[MANY];
+  vwi bad = {0};
+  float top[LANES_W];
+  uint64_t words[sizeof bad / sizeof(uint64_t)], any = 0;
+  for (int u = 0; u < MANY; u++) m[u] = none;
   for (int64_t i = 0; i < n; i += TNI_LANES) {
-    v8u v[2] = {none, none};
-    if (n - i < TNI_LANES)
-      memcpy(v, x + i, (size_t)(n - i) * sizeof *x);
-    else
-      memcpy(v, x + i, sizeof v);
-    nan |= (v[0] != v[0]) | (v[1] != v[1]);
-    m0 = max8(v[0], m0);
-    m1 = max8(v[1], m1);
+    vwu rest[MANY];
+    const vwu *v = (const vwu *)(const void *)(x + i);
+    if (n - i < TNI_LANES) {
+      for (int u = 0; u < MANY; u++) rest[u] = none;
+      memcpy(rest, x + i, (size_t)(n - i) * sizeof *x);
+      v = rest;
+    }
+    for (int u = 0; u < MANY; u++) {
+      bad |= v[u] != v[u];
+      m[u] = maxw(v[u], m[u]);
+    }
   }
-  m0 = max8(m1, m0);
-  m0 = max8(swap_half(m0), m0);
-  m0 = max8(swap_quarter(m0), m0);
-  nan |= (v8i)swap_half((v8)nan);
-  nan |= (v8i)swap_quarter((v8)nan);
-  if (nan[0] | nan[1]) return NAN;
-  return m0[1] > m0[0] ? m0[1] : m0[0];
+  memcpy(words, &bad, sizeof bad);
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) any |= words[i];
+  if (any) return NAN;
+  for (int w = MANY / 2; w > 0; w /= 2)
+    for (int u = 0; u < w; u++) m[u] = maxw(m[u + w], m[u]);
+  memcpy(top, m, sizeof top);
+  for (int w = LANES_W / 2; w > 0; w /= 2)
+    for (int i = 0; i < w; i++) top[i] = top[i + w] > top[i] ? top[i + w] : top[i];
+  return top[0];
 }
 
 typedef uint16_t half_u __attribute__((aligned(1), may_alias));
