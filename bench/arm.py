@@ -112,11 +112,11 @@ LOOPS = [
     ("sum", "hot_sum", False),
     ("sum of squares", "sum_sq", False),
     ("exp and its sum (softmax)", "exp_sum", True),
-    ("exp", "vexp", True),
-    ("sigmoid", "vsigmoid", True),
-    ("x * sigmoid(x)", "vswish", True),
-    ("tanh", "vtanh", True),
-    ("erf", "verf", True),
+    ("exp", HOT + "neon_exp", True),
+    ("sigmoid", HOT + "neon_sigmoid", True),
+    ("x * sigmoid(x)", HOT + "neon_swish", True),
+    ("tanh", HOT + "neon_tanh", True),
+    ("erf", HOT + "neon_erf", True),
     ("fp16 to float", "from_half", True),
     ("to bfloat16, without BFCVT", HOT + "neon_to_b16", True),
     ("to bfloat16, BFCVT", HOT + "bf16_to_b16", True),
@@ -247,13 +247,13 @@ def elements_of(body, stored):
     moved = [i[2] for i in body if i[1] in names and "[sp" not in i[2]]
     registers = sum(len(re.findall(r"\bq\d+", ops)) for ops in moved)
     narrow = {"8h": 2, "16b": 4}
-    last = [i[2].split(",")[0].split(".")[-1] for i in body if re.match(r"xtn2|uzp1|shrn2|bfcvtn2", i[1])]
+    last = [i[2].split(",")[0].split(".")[-1] for i in body if re.match(r"xtn2|uzp[12]|shrn2|bfcvtn2", i[1])]
     return 4 * registers * (narrow.get(last[-1], 1) if stored and last else 1)
 
 
 def loop_of_elements(code, stored):
-    """The innermost loop with the fewest instructions for an element."""
-    loops = loops_of(code)
+    """The innermost loop with the fewest instructions for an element. One with a return inside only jumps back."""
+    loops = [l for l in loops_of(code) if not any(i[1] == "ret" for i in code[l[0]:l[1] + 1])]
     inner = [code[l[0]:l[1] + 1] for l in loops if not any(m != l and l[0] <= m[0] and m[1] <= l[1] for m in loops)]
     found = [(len(b) / elements_of(b, stored), elements_of(b, stored), b) for b in inner if elements_of(b, stored)]
     if not found:

@@ -8,7 +8,6 @@
 
 /* Four rows of b per pass over the accumulators; within a column the four products are added one after the other, so
  * the order is the micro tile's. */
-/* --- one row --- */
 
 enum { OF_FLOATS, OF_HALVES, OF_BRAINS };
 
@@ -127,124 +126,6 @@ static void pack_t(float *dst, const void *src, int64_t ld, int64_t n, int64_t k
     for (int64_t j = 0; j < n; j++) dst[k * TNI_NR + j] = s[j * ld + k];
     for (int64_t j = n; j < TNI_NR; j++) dst[k * TNI_NR + j] = 0;
   }
-}
-
-/* --- exponentials --- */
-
-/* exp(r) - 1 over r, |r| <= 0.7: Taylor to r^9, relative error under 2^-26. */
-#define EXPM1_OVER(p, r)    \
-  p = p * r + 1.f / 362880; \
-  p = p * r + 1.f / 40320;  \
-  p = p * r + 1.f / 5040;   \
-  p = p * r + 1.f / 720;    \
-  p = p * r + 1.f / 120;    \
-  p = p * r + 1.f / 24;     \
-  p = p * r + 1.f / 6;      \
-  p = p * r + 0.5f;         \
-  p = p * r + 1.f
-static inline float expm1_over(float r) {
-  float p = 1.f / 3628800;
-  EXPM1_OVER(p, r);
-  return p;
-}
-
-/* The same over |r| <= ln2 / 2: Taylor to r^7, relative error under 2^-27. */
-#define EXP_OVER(DO, p, r) \
-  DO(p *r + 1.f / 720)     \
-  DO(p *r + 1.f / 120) DO(p *r + 1.f / 24) DO(p *r + 1.f / 6) DO(p *r + 0.5f) DO(p *r + 1.f)
-
-/* exp within about 1 ulp, no branches: x = n ln2 + r, 2^n in two factors so that results may be subnormal. NaN stays.
- */
-static inline float exp1(float x) {
-  x = x < -104.f ? -104.f : x;
-  x = x > 89.f ? 89.f : x;
-  const float t = x * 1.44269504f + 12582912.f, n = t - 12582912.f;
-  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  const uint32_t i = tni_f32_bits(t) - tni_f32_bits(12582912.f);
-  const uint32_t h = (uint32_t)((int32_t)i >> 1), l = i - h;
-  float p = 1.f / 5040;
-#define ONE(next) p = next;
-  EXP_OVER(ONE, p, r)
-#undef ONE
-  const float e = p * r + 1.f;
-  return e * tni_bits_f32((h + 127u) << 23) * tni_bits_f32((l + 127u) << 23);
-}
-
-static inline float tanh1(float x) {
-  float z = fabsf(x) * 2.f;
-  z = z > 40.f ? 40.f : z;
-  const float small = z * expm1_over(z), big = exp1(z) - 1.f, e = z < 0.7f ? small : big;
-  return copysignf(e / (e + 2.f), x);
-}
-
-static void vexp(float *y, const void *xv, int64_t n) {
-  const f32u *x = xv;
-  for (int64_t i = 0; i < n; i++) ((f32u *)y)[i] = exp1(x[i]);
-}
-static void vsigmoid(float *y, const void *xv, int64_t n) {
-  const f32u *x = xv;
-  for (int64_t i = 0; i < n; i++) ((f32u *)y)[i] = 1.f / (1.f + exp1(-x[i]));
-}
-static void vtanh(float *y, const void *xv, int64_t n) {
-  const f32u *x = xv;
-  for (int64_t i = 0; i < n; i++) ((f32u *)y)[i] = tanh1(x[i]);
-}
-static void vswish(float *y, const void *xv, int64_t n, float alpha) {
-  const f32u *x = xv;
-  for (int64_t i = 0; i < n; i++) ((f32u *)y)[i] = x[i] / (1.f + exp1(-(alpha * x[i])));
-}
-
-/* --- erf --- */
-
-/* Under ERF_NEAR x + x * P(x^2), relative error 2^-25.7; above it 1 - exp(Q(|x|)), 2^-29, and 1 from ERF_ONE on. P and
- * Q have the least weighted error of their degree. */
-#define ERF_NEAR 0.93f
-#define ERF_ONE 3.93f
-#define ERF_P(DO, p, s)    \
-  DO(p, s, 0x1.46c248p-8f) \
-  DO(p, s, -0x1.b676cep-6f) DO(p, s, 0x1.ce1904p-4f) DO(p, s, -0x1.8126dcp-2f) DO(p, s, 0x1.06eba6p-3f)
-#define ERF_Q(DO, q, t)     \
-  DO(q, t, -0x1.8ee16ep-9f) \
-  DO(q, t, 0x1.6c2a76p-6f)  \
-  DO(q, t, -0x1.a9b42ep-4f) DO(q, t, -0x1.463cc0p-1f) DO(q, t, -0x1.20af5ap+0f) DO(q, t, -0x1.9a5c86p-13f)
-
-static inline float erf1(float x) {
-  const float s = x * x, a = fabsf(x), t = a > ERF_ONE ? ERF_ONE : a;
-  float p = -0x1.382608p-11f, q = 0x1.9ae900p-13f;
-#define ONE(to, by, next) to = fma1(to, by, next);
-  ERF_P(ONE, p, s)
-  ERF_Q(ONE, q, t)
-#undef ONE
-  return a < ERF_NEAR ? fma1(p, x, x) : copysignf(1.f - decay1(q), x);
-}
-
-static void verf(float *y, const void *xv, int64_t n) {
-  enum { TURN = REGS_W * LANES_W };
-  const f32u *x = xv;
-  const vw none = allw(0);
-  const vwn sign = (vwn)allw(-0.f);
-  int64_t i = 0;
-  for (; i + TURN <= n; i += TURN) {
-    vw v[REGS_W], a[REGS_W];
-    vwu q[REGS_W], *to = (vwu *)(void *)(y + i);
-    EACH_WIDE(v[u] = ((const vwu *)(const void *)(x + i))[u])
-    EACH_WIDE(a[u] = (vw)((vwn)v[u] & ~sign))
-    for (int u = 0; u < REGS_W; u++) {
-      const vw t = pickw(a[u] > allw(ERF_ONE), allw(ERF_ONE), a[u]);
-      q[u] = allw(0x1.9ae900p-13f);
-#define WIDE(to, by, next) to = fmaw(to, by, allw(next));
-      ERF_Q(WIDE, q[u], t)
-    }
-    decay_wide(q, &none, 1);
-    for (int u = 0; u < REGS_W; u++) {
-      const vw s = v[u] * v[u], far = (vw)((vwn)(1.f - q[u]) | ((vwn)v[u] & sign));
-      vw p = allw(-0x1.382608p-11f);
-      ERF_P(WIDE, p, s)
-#undef WIDE
-      to[u] = pickw(a[u] < allw(ERF_NEAR), fmaw(p, v[u], v[u]), far);
-    }
-  }
-  for (; i < n; i++) y[i] = erf1(x[i]);
 }
 
 /* --- row reductions --- */
@@ -389,11 +270,11 @@ const tni_hot TNI_HOT_NAME = {
     .range = TNI_HOT_OWN(range),
     .dequantize = TNI_HOT_OWN(dequantize),
     .from_half = from_half,
-    .exp = vexp,
-    .sigmoid = vsigmoid,
-    .tanh = vtanh,
-    .swish = vswish,
-    .erf = verf,
+    .exp = TNI_HOT_OWN(exp),
+    .sigmoid = TNI_HOT_OWN(sigmoid),
+    .tanh = TNI_HOT_OWN(tanh),
+    .swish = TNI_HOT_OWN(swish),
+    .erf = TNI_HOT_OWN(erf),
     .exp_sum = exp_sum,
     .sum = hot_sum,
     .sum_sq = sum_sq,

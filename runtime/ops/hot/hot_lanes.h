@@ -165,13 +165,6 @@ static inline void add_scaled(float *restrict acc, const f32u *restrict x, float
 #define DECAY5 0x1.1239e4p-7f
 #define DECAY6 0x1.6a2430p-10f
 #define DECAY_LEAST -88.f /* n = -127, and 2^n is then 0 */
-static inline float decay1(float x) {
-  x = x < DECAY_LEAST ? DECAY_LEAST : x;
-  const float t = fma1(x, LOG2E, MAGIC), n = t - MAGIC;
-  const float r = fma1(n, -LN2_REST, fma1(n, -LN2_HIGH, x)), s = r * r;
-  const float high = fma1(s, DECAY6, fma1(r, DECAY5, DECAY4)), low = fma1(s, fma1(r, DECAY3, DECAY2), r + 1.f);
-  return fma1(s * s, high, low) * tni_bits_f32((tni_f32_bits(t) + 127u) << 23);
-}
 
 /* The widest registers there are: `max` stands in each eight lanes, so in one or in both of two. */
 #ifdef __AVX512F__
@@ -187,6 +180,7 @@ static inline void eights(vw *to, v8 v) { memcpy(to, &v, sizeof v); }
 static inline vw fmaw(vw a, vw b, vw c) { return vfmaq_f32(c, a, b); }
 static inline vw maxw(vw a, vw b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 static inline vw notbeloww(vw x, vw least) { return vmaxq_f32(x, least); }
+static inline vw notabovew(vw x, vw most) { return vminq_f32(x, most); }
 #else
 typedef v8 vw;
 static inline vw allw(float f) { return all8(f); }
@@ -195,8 +189,17 @@ static inline vw fmaw(vw a, vw b, vw c) { return fma8(a, b, c); }
 static inline vw maxw(vw a, vw b) { return max8(a, b); }
 #endif
 #ifndef TNI_HOT_NEON
-/* x < least ? least : x, neither being 0. */
+/* x < least ? least : x, and x > most ? most : x, none being 0: a NaN stays. */
 static inline vw notbeloww(vw x, vw least) { return maxw(least, x); }
+static inline vw notabovew(vw x, vw most) {
+#ifdef __AVX512F__
+  return _mm512_min_ps(most, x);
+#elif defined(__AVX__)
+  return __builtin_ia32_minps256(most, x);
+#else
+  return pick8(most < x, most, x);
+#endif
+}
 #endif
 enum { LANES_W = sizeof(vw) / sizeof(float) };
 typedef vw vwu __attribute__((aligned(1), may_alias));
@@ -204,7 +207,7 @@ typedef uint32_t vwn __attribute__((vector_size(sizeof(vw))));
 typedef int32_t vwi __attribute__((vector_size(sizeof(vw))));
 static inline vw pickw(vwi mask, vw yes, vw no) { return (vw)((mask & (vwi)yes) | (~mask & (vwi)no)); }
 
-/* v[i] = decay1(v[i] - max) for i < 4. Abreast, or the processor waits for each; at once as many as there are registers
+/* v[i] = exp(v[i] - max) for i < 4. Abreast, or the processor waits for each; at once as many as there are registers
  * for. */
 enum { ABREAST = 4, WIDE_ABREAST = ABREAST * sizeof(v8) / sizeof(vw), REGS_W = WIDE_ABREAST < 4 ? WIDE_ABREAST : 4 };
 #define EACH(e) \
@@ -256,6 +259,12 @@ void TNI_HOT_OWN(dots8)(int rows, int64_t n, int64_t kc, const float *at, const 
 bool TNI_HOT_OWN(softmax8)(int64_t n, float *s, float *max, float *sum, float *decay);
 void TNI_HOT_OWN(values8)(int rows, int64_t n, const float *p, const void *b, int64_t ldb, const float *decay, float *c,
                           int64_t ldc, const void *next);
+/* --- and hot_exp.c --- */
+void TNI_HOT_OWN(exp)(float *y, const void *x, int64_t n);
+void TNI_HOT_OWN(sigmoid)(float *y, const void *x, int64_t n);
+void TNI_HOT_OWN(tanh)(float *y, const void *x, int64_t n);
+void TNI_HOT_OWN(erf)(float *y, const void *x, int64_t n);
+void TNI_HOT_OWN(swish)(float *y, const void *x, int64_t n, float alpha);
 /* --- and hot_b16.c --- */
 void TNI_HOT_OWN(gemm_b16)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c,
                            int64_t ldc, int first);
