@@ -17,7 +17,7 @@ multiplications or lookups is repeated until it has done one group of weights, w
 added, and the whole is given to llvm-mca as straight code. So the end of a group counts, calls and superblocks do not.
 Products of an instruction: SDOT 16, SMMLA 32, SMLAL 4 or 8, TBL of a bit-serial format 64 / planes. Loops that unpack
 have no products: 16 weights for each register stored. GEMV: cycles per 64 weights; GEMM: products per cycle; unpacking:
-cycles per 64 weights. Cells of CPUs that lack an instruction of the loop are empty.
+cycles per 64 weights; loops over elements: for 16 of them. Cells of CPUs that lack an instruction of the loop are empty.
 
 --peers: kernels of other projects in objects that lie on this machine, counted by the same code, printed under our row and
 compared with it. A line of FILE is one kernel, its words between tabs; # begins a comment:
@@ -84,7 +84,7 @@ STEP = 16 * 16  # weights that the loops around unpacking advance by are read of
 FILLS = [(isa + " " + f, f"fill_{f}_{isa}", STEP, 0, None) for isa in ("i8mm", "dotprod")
          for f in ("w3g", "w1g", "tern20", "pal16", "lev4", "lev3", "lev2", "lev1", "lut4p", "lut3p", "lut2p", "lut1p")]
 
-FLOATS = -1  # for planes: products of floats, counted one by one
+FLOATS, PAIRS = -1, -2  # for planes: products of floats, or of integers of 16 bits, counted one by one
 HOT = "tni_hot_"
 HOST = [
     ("bf16 scores, 8 rows: BFMMLA", HOT + "bf16_dots8_b16", 1, FLOATS, (28.4, 60)),
@@ -102,6 +102,28 @@ HOST = [
     ("f32 scores, 8 rows: FMLA", HOT + "neon_dots8", 1, FLOATS, None),
     ("f32 values, few rows: FMLA", HOT + "neon_values8", 1, FLOATS, None),
     ("f32 tile, 6 rows: FMLA", "hot_tile", 1, FLOATS, None),
+    ("bytes, tile of 6 rows: SMMLA", "tni_dots_i8mm_tile", 1, FLOATS, (63.6, 126)),
+    ("bytes, tile of 6 rows: SDOT", "tni_dots_dotprod_tile", 1, FLOATS, (31.9, 63)),
+    ("bytes, tile of 6 rows: SMLAL", HOT + "neon_bgemm", 1, PAIRS, None),
+]
+# Loops over elements: label, symbol, whether results are stored.
+LOOPS = [
+    ("largest element", "vmax", False),
+    ("sum", "hot_sum", False),
+    ("sum of squares", "sum_sq", False),
+    ("exp and its sum (softmax)", "exp_sum", True),
+    ("exp", HOT + "neon_exp", True),
+    ("sigmoid", HOT + "neon_sigmoid", True),
+    ("x * sigmoid(x)", HOT + "neon_swish", True),
+    ("tanh", HOT + "neon_tanh", True),
+    ("erf", HOT + "neon_erf", True),
+    ("fp16 to float", "from_half", True),
+    ("to bfloat16, without BFCVT", HOT + "neon_to_b16", True),
+    ("to bfloat16, BFCVT", HOT + "bf16_to_b16", True),
+    ("bytes to floats, scaled", HOT + "neon_dequantize", True),
+    ("floats to bytes", HOT + "neon_quantize", True),
+    ("sums to bytes", HOT + "neon_requantize", True),
+    ("three taps of a depthwise convolution", HOT + "neon_taps", True),
 ]
 
 PRODUCTS = [(re.compile(r"^[su]*dot$"), 16), (re.compile(r"^[su]*mmla$"), 32)]
@@ -175,6 +197,8 @@ def weights_of(ins, planes, stores, dots):
     if planes == FLOATS:
         whole = next((n for pattern, n in PRODUCTS if pattern.match(name) and "bf" not in name), 0)
         return whole or (16 if name == "bfmmla" else 0 if name != "fmla" else 4 if ".4s" in ops else 8 if ".8h" in ops else 0)
+    if planes == PAIRS:
+        return 4 if name in ("smlal", "smlal2") else 0
     if planes:
         return 64 / planes if name == "tbl" else 0
     for pattern, n in PRODUCTS:
@@ -215,6 +239,26 @@ def trace_of(code, groups, planes, stores=False, peer=False):
     for less, more in zip(groups, groups[1:]):
         trace, now = nest(code, work, loops, [now], [now], now, more, {now: (trace, less)})
     return trace, groups[-1], body
+
+
+def elements_of(body, stored):
+    """What a pass of a loop stores, or loads: four to a register, eight where halves are stored."""
+    names = ("str", "stp", "stur") if stored else ("ldr", "ldp", "ldur")
+    moved = [i[2] for i in body if i[1] in names and "[sp" not in i[2]]
+    registers = sum(len(re.findall(r"\bq\d+", ops)) for ops in moved)
+    narrow = {"8h": 2, "16b": 4}
+    last = [i[2].split(",")[0].split(".")[-1] for i in body if re.match(r"xtn2|uzp[12]|shrn2|bfcvtn2", i[1])]
+    return 4 * registers * (narrow.get(last[-1], 1) if stored and last else 1)
+
+
+def loop_of_elements(code, stored):
+    """The innermost loop with the fewest instructions for an element. One with a return inside only jumps back."""
+    loops = [l for l in loops_of(code) if not any(i[1] == "ret" for i in code[l[0]:l[1] + 1])]
+    inner = [code[l[0]:l[1] + 1] for l in loops if not any(m != l and l[0] <= m[0] and m[1] <= l[1] for m in loops)]
+    found = [(len(b) / elements_of(b, stored), elements_of(b, stored), b) for b in inner if elements_of(b, stored)]
+    if not found:
+        raise Odd("no loop")
+    return min(found, key=lambda f: f[0])[1:]
 
 
 def nest(code, work, loops, used, inner, hot, group, known=None):
@@ -262,7 +306,7 @@ def cycles(mca, trace, cpu):
 def objects(build, compiler, folder):
     """Object files of the kernels: BUILD's own, or compiled anew by compiler."""
     with open(os.path.join(build, "compile_commands.json")) as f:
-        entries = [e for e in json.load(f) if re.search(r"libtenon-(arm|hot-(neon|bf16|dotprod|i8mm|fp16fml)).*\.p/", e["output"])]
+        entries = [e for e in json.load(f) if re.search(r"libtenon-(arm|hot-(neon|bf16|(kept|dots)-(dotprod|i8mm|fp16fml))).*\.p/", e["output"])]
     if not compiler:
         return [os.path.join(build, e["output"]) for e in entries]
     out = []
@@ -305,6 +349,20 @@ class Table:
             self.bad.append(f"{who}: {label}: {e}")
         goals = "/".join(f"{g:g}" for g in goal) if goal else ""
         print("| " + " | ".join([f"*{label}*" if beside else label, who, goals] + cells) + " |", flush=True)
+
+    def elements(self, who, label, code, stored):
+        """A row of LOOPS: cycles for 16 elements."""
+        try:
+            if code is None:
+                raise Odd("not there")
+            n, body = loop_of_elements(code, stored)
+            with ThreadPoolExecutor(len(self.a.cpus)) as pool:
+                counts = list(pool.map(lambda cpu: cycles(self.mca, body, cpu), self.a.cpus))
+            cells = [f"{c * 16 / n:.1f}" for c in counts] + [f"{len(body) * 16 / n:.0f}", oddities(body)]
+        except Odd as e:
+            cells = ["–"] * (len(self.a.cpus) + 1) + [str(e)]
+            self.bad.append(f"{who}: {label}: {e}")
+        print("| " + " | ".join([label, who] + cells) + " |", flush=True)
 
     def beside_peers(self):
         """How many times as fast as the best peer of each CPU our rows are."""
@@ -418,6 +476,14 @@ def main():
                     table.line(name, label, code[name].get(symbol), [group], planes, goal, per_cycle, stores)
                 for peer, compiler, ins, groups, lookups in peers.get(label, []):
                     table.line(compiler, peer, ins, groups, lookups, None, per_cycle, beside=label)
+        rows = [r for r in LOOPS if re.search(a.only, r[0]) or re.search(a.only, r[1])]
+        if rows:
+            print("\nLoops over elements on the host, cycles for 16 (lower is better)\n")
+            print("| | compiler | " + " | ".join(c.upper() for c in a.cpus) + " | instr. for 16 | seen |")
+            print("|---" * (4 + len(a.cpus)) + "|")
+        for label, symbol, stored in rows:
+            for name in code:
+                table.elements(name, label, code[name].get(symbol), stored)
         if peers:
             table.beside_peers()
     if a.check is not None and table.bad:

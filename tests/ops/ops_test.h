@@ -14,6 +14,7 @@ const tni_hot *variant_at(uint32_t index);
 
 bool ht_add_kernels(void);
 bool ht_add_bytes(void);
+bool ht_add_dots(void);
 bool ht_add_matmul(void);
 bool ht_add_hot(void);
 bool ht_add_kept(void);

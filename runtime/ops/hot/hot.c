@@ -8,7 +8,6 @@
 
 /* Four rows of b per pass over the accumulators; within a column the four products are added one after the other, so
  * the order is the micro tile's. */
-/* --- one row --- */
 
 enum { OF_FLOATS, OF_HALVES, OF_BRAINS };
 
@@ -78,6 +77,23 @@ GEMV(gemv_floats, OF_FLOATS)
 GEMV(gemv_halves, OF_HALVES)
 GEMV(gemv_brains, OF_BRAINS)
 
+#ifdef TNI_HOT_NEON
+/* Four by four at a time: what is wider than a register goes through memory. */
+static void transpose8(float *restrict dst, int64_t ldd, const f32u *restrict s, int64_t ld) {
+  for (int i = 0; i < 8; i += 4)
+    for (int j = 0; j < 8; j += 4) {
+      const f32u *from = s + i * ld + j;
+      float *to = dst + j * ldd + i;
+      const vr r0 = load4(from), r1 = load4(from + ld), r2 = load4(from + 2 * ld), r3 = load4(from + 3 * ld);
+      const vr even0 = vzip1q_f32(r0, r2), even1 = vzip2q_f32(r0, r2);
+      const vr odd0 = vzip1q_f32(r1, r3), odd1 = vzip2q_f32(r1, r3);
+      storer(to, vzip1q_f32(even0, odd0));
+      storer(to + ldd, vzip2q_f32(even0, odd0));
+      storer(to + 2 * ldd, vzip1q_f32(even1, odd1));
+      storer(to + 3 * ldd, vzip2q_f32(even1, odd1));
+    }
+}
+#else
 static void transpose8(float *restrict dst, int64_t ldd, const f32u *restrict s, int64_t ld) {
   v8 r[8], t[8];
   for (int i = 0; i < 8; i++) r[i] = *(const v8u *)(const void *)(s + i * ld);
@@ -96,6 +112,7 @@ static void transpose8(float *restrict dst, int64_t ldd, const f32u *restrict s,
     *hi = __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
 }
+#endif
 
 static void pack_t(float *dst, const void *src, int64_t ld, int64_t n, int64_t kc) {
   const f32u *restrict s = src;
@@ -109,126 +126,6 @@ static void pack_t(float *dst, const void *src, int64_t ld, int64_t n, int64_t k
     for (int64_t j = 0; j < n; j++) dst[k * TNI_NR + j] = s[j * ld + k];
     for (int64_t j = n; j < TNI_NR; j++) dst[k * TNI_NR + j] = 0;
   }
-}
-
-/* --- exponentials --- */
-
-/* exp(r) - 1 over r, |r| <= 0.7: Taylor to r^9, relative error under 2^-26. */
-#define EXPM1_OVER(p, r)    \
-  p = p * r + 1.f / 362880; \
-  p = p * r + 1.f / 40320;  \
-  p = p * r + 1.f / 5040;   \
-  p = p * r + 1.f / 720;    \
-  p = p * r + 1.f / 120;    \
-  p = p * r + 1.f / 24;     \
-  p = p * r + 1.f / 6;      \
-  p = p * r + 0.5f;         \
-  p = p * r + 1.f
-static inline float expm1_over(float r) {
-  float p = 1.f / 3628800;
-  EXPM1_OVER(p, r);
-  return p;
-}
-
-/* The same over |r| <= ln2 / 2: Taylor to r^7, relative error under 2^-27. */
-#define EXP_OVER(DO, p, r) \
-  DO(p *r + 1.f / 720)     \
-  DO(p *r + 1.f / 120) DO(p *r + 1.f / 24) DO(p *r + 1.f / 6) DO(p *r + 0.5f) DO(p *r + 1.f)
-
-/* exp within about 1 ulp, no branches: x = n ln2 + r, 2^n in two factors so that results may be subnormal. NaN stays.
- */
-static inline float exp1(float x) {
-  x = x < -104.f ? -104.f : x;
-  x = x > 89.f ? 89.f : x;
-  const float t = x * 1.44269504f + 12582912.f, n = t - 12582912.f;
-  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  const uint32_t i = tni_f32_bits(t) - tni_f32_bits(12582912.f);
-  const uint32_t h = (uint32_t)((int32_t)i >> 1), l = i - h;
-  float p = 1.f / 5040;
-#define ONE(next) p = next;
-  EXP_OVER(ONE, p, r)
-#undef ONE
-  const float e = p * r + 1.f;
-  return e * tni_bits_f32((h + 127u) << 23) * tni_bits_f32((l + 127u) << 23);
-}
-
-static inline float tanh1(float x) {
-  float z = fabsf(x) * 2.f;
-  z = z > 40.f ? 40.f : z;
-  const float small = z * expm1_over(z), big = exp1(z) - 1.f, e = z < 0.7f ? small : big;
-  return copysignf(e / (e + 2.f), x);
-}
-
-static void vexp(float *y, const void *xv, int64_t n) {
-  const f32u *x = xv;
-  for (int64_t i = 0; i < n; i++) ((f32u *)y)[i] = exp1(x[i]);
-}
-static void vsigmoid(float *y, const void *xv, int64_t n) {
-  const f32u *x = xv;
-  for (int64_t i = 0; i < n; i++) ((f32u *)y)[i] = 1.f / (1.f + exp1(-x[i]));
-}
-static void vtanh(float *y, const void *xv, int64_t n) {
-  const f32u *x = xv;
-  for (int64_t i = 0; i < n; i++) ((f32u *)y)[i] = tanh1(x[i]);
-}
-static void vswish(float *y, const void *xv, int64_t n, float alpha) {
-  const f32u *x = xv;
-  for (int64_t i = 0; i < n; i++) ((f32u *)y)[i] = x[i] / (1.f + exp1(-(alpha * x[i])));
-}
-
-/* --- erf --- */
-
-/* Under ERF_NEAR x + x * P(x^2), relative error 2^-25.7; above it 1 - exp(Q(|x|)), 2^-29, and 1 from ERF_ONE on. P and
- * Q have the least weighted error of their degree. */
-#define ERF_NEAR 0.93f
-#define ERF_ONE 3.93f
-#define ERF_P(DO, p, s)    \
-  DO(p, s, 0x1.46c248p-8f) \
-  DO(p, s, -0x1.b676cep-6f) DO(p, s, 0x1.ce1904p-4f) DO(p, s, -0x1.8126dcp-2f) DO(p, s, 0x1.06eba6p-3f)
-#define ERF_Q(DO, q, t)     \
-  DO(q, t, -0x1.8ee16ep-9f) \
-  DO(q, t, 0x1.6c2a76p-6f)  \
-  DO(q, t, -0x1.a9b42ep-4f) DO(q, t, -0x1.463cc0p-1f) DO(q, t, -0x1.20af5ap+0f) DO(q, t, -0x1.9a5c86p-13f)
-
-static inline float erf1(float x) {
-  const float s = x * x, a = fabsf(x), t = a > ERF_ONE ? ERF_ONE : a;
-  float p = -0x1.382608p-11f, q = 0x1.9ae900p-13f;
-#define ONE(to, by, next) to = fma1(to, by, next);
-  ERF_P(ONE, p, s)
-  ERF_Q(ONE, q, t)
-#undef ONE
-  return a < ERF_NEAR ? fma1(p, x, x) : copysignf(1.f - decay1(q), x);
-}
-
-static void verf(float *y, const void *xv, int64_t n) {
-  enum { WIDE = ABREAST * 8 };
-  const f32u *x = xv;
-  const v8 zero = {0};
-  const v8n sign = {0x80000000u, 0x80000000u, 0x80000000u, 0x80000000u,
-                    0x80000000u, 0x80000000u, 0x80000000u, 0x80000000u};
-  int64_t i = 0;
-  for (; i + WIDE <= n; i += WIDE) {
-    v8 p[ABREAST], v[ABREAST];
-    v8u q[ABREAST];
-    EACH(v[u] = *(const v8u *)(const void *)(x + i + u * 8))
-    for (int u = 0; u < ABREAST; u++) {
-      const v8 s = v[u] * v[u], a = (v8)((v8n)v[u] & ~sign), t = pick8(a > all8(ERF_ONE), all8(ERF_ONE), a);
-      v8 r = all8(0x1.9ae900p-13f);
-      p[u] = all8(-0x1.382608p-11f);
-#define EIGHT(to, by, next) to = fma8(to, by, all8(next));
-      ERF_P(EIGHT, p[u], s)
-      ERF_Q(EIGHT, r, t)
-#undef EIGHT
-      p[u] = fma8(p[u], v[u], v[u]);
-      q[u] = r;
-    }
-    decay8x4(q, zero);
-    for (int u = 0; u < ABREAST; u++) {
-      const v8 far = (v8)((v8n)(1.f - q[u]) | ((v8n)v[u] & sign)), a = (v8)((v8n)v[u] & ~sign);
-      *(v8u *)(void *)(y + i + u * 8) = pick8(a < all8(ERF_NEAR), p[u], far);
-    }
-  }
-  for (; i < n; i++) y[i] = erf1(x[i]);
 }
 
 /* --- row reductions --- */
@@ -245,24 +142,31 @@ static float tree_sum(v8 s0, v8 s1) {
 }
 
 static float exp_sum(void *yv, const void *xv, int64_t n, float max) {
-  enum { WIDE = ABREAST * 8 };
+  enum { TURN = REGS_W * LANES_W, MANY = TNI_LANES / LANES_W };
+  const f32u *x = xv;
   f32u *y = yv;
-  const v8 zero = {0};
-  v8 s0 = {0}, s1 = {0};
-  if (xv != yv) memmove(y, xv, (size_t)n * sizeof *y);
-  for (int64_t i = 0; i < n; i += WIDE) {
-    const int64_t left = n - i;
-    v8u rest[ABREAST] = {zero - INFINITY, zero - INFINITY, zero - INFINITY, zero - INFINITY};
-    v8u *e = left < WIDE ? rest : (v8u *)(void *)(y + i);
-    if (left < WIDE) memcpy(rest, y + i, (size_t)left * sizeof *y);
-    decay8x4(e, zero + max);
-    s0 = s0 + e[0];
-    s1 = s1 + e[1];
-    s0 = s0 + e[2];
-    s1 = s1 + e[3];
-    if (left < WIDE) memcpy(y + i, rest, (size_t)left * sizeof *y);
+  const vw most = allw(max);
+  vw sum[MANY];
+  vwu e[REGS_W];
+  v8 s[2];
+  int64_t i = 0;
+  for (int j = 0; j < MANY; j++) sum[j] = allw(0);
+  for (; i + TURN <= n; i += TURN) {
+    EACH_WIDE(e[u] = ((const vwu *)(const void *)(x + i))[u])
+    decay_wide(e, &most, 1);
+    EACH_WIDE(((vwu *)(void *)(y + i))[u] = e[u])
+    EACH_WIDE(sum[u % MANY] = sum[u % MANY] + e[u])
   }
-  return tree_sum(s0, s1);
+  if (i < n) {
+    vwu rest[REGS_W];
+    EACH_WIDE(rest[u] = allw(-INFINITY))
+    memcpy(rest, x + i, (size_t)(n - i) * sizeof *x);
+    decay_wide(rest, &most, 1);
+    EACH_WIDE(sum[u % MANY] = sum[u % MANY] + rest[u])
+    memcpy(y + i, rest, (size_t)(n - i) * sizeof *y);
+  }
+  memcpy(s, sum, sizeof s);
+  return tree_sum(s[0], s[1]);
 }
 
 static float hot_sum(const void *xv, int64_t n) {
@@ -286,27 +190,36 @@ static float sum_sq(const void *xv, int64_t n, float mean) {
 }
 
 static float vmax(const void *xv, int64_t n) {
+  enum { MANY = TNI_LANES / LANES_W };
   const f32u *x = xv;
-  const v8 none = (v8){0} - INFINITY;
-  v8 m0 = none, m1 = none;
-  v8i nan = {0};
+  const vw none = allw(-INFINITY);
+  vw m[MANY];
+  vwi bad = {0};
+  float top[LANES_W];
+  uint64_t words[sizeof bad / sizeof(uint64_t)], any = 0;
+  for (int u = 0; u < MANY; u++) m[u] = none;
   for (int64_t i = 0; i < n; i += TNI_LANES) {
-    v8u v[2] = {none, none};
-    if (n - i < TNI_LANES)
-      memcpy(v, x + i, (size_t)(n - i) * sizeof *x);
-    else
-      memcpy(v, x + i, sizeof v);
-    nan |= (v[0] != v[0]) | (v[1] != v[1]);
-    m0 = max8(v[0], m0);
-    m1 = max8(v[1], m1);
+    vwu rest[MANY];
+    const vwu *v = (const vwu *)(const void *)(x + i);
+    if (n - i < TNI_LANES) {
+      for (int u = 0; u < MANY; u++) rest[u] = none;
+      memcpy(rest, x + i, (size_t)(n - i) * sizeof *x);
+      v = rest;
+    }
+    for (int u = 0; u < MANY; u++) {
+      bad |= v[u] != v[u];
+      m[u] = maxw(v[u], m[u]);
+    }
   }
-  m0 = max8(m1, m0);
-  m0 = max8(swap_half(m0), m0);
-  m0 = max8(swap_quarter(m0), m0);
-  nan |= (v8i)swap_half((v8)nan);
-  nan |= (v8i)swap_quarter((v8)nan);
-  if (nan[0] | nan[1]) return NAN;
-  return m0[1] > m0[0] ? m0[1] : m0[0];
+  memcpy(words, &bad, sizeof bad);
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) any |= words[i];
+  if (any) return NAN;
+  for (int w = MANY / 2; w > 0; w /= 2)
+    for (int u = 0; u < w; u++) m[u] = maxw(m[u + w], m[u]);
+  memcpy(top, m, sizeof top);
+  for (int w = LANES_W / 2; w > 0; w /= 2)
+    for (int i = 0; i < w; i++) top[i] = top[i + w] > top[i] ? top[i + w] : top[i];
+  return top[0];
 }
 
 typedef uint16_t half_u __attribute__((aligned(1), may_alias));
@@ -357,11 +270,11 @@ const tni_hot TNI_HOT_NAME = {
     .range = TNI_HOT_OWN(range),
     .dequantize = TNI_HOT_OWN(dequantize),
     .from_half = from_half,
-    .exp = vexp,
-    .sigmoid = vsigmoid,
-    .tanh = vtanh,
-    .swish = vswish,
-    .erf = verf,
+    .exp = TNI_HOT_OWN(exp),
+    .sigmoid = TNI_HOT_OWN(sigmoid),
+    .tanh = TNI_HOT_OWN(tanh),
+    .swish = TNI_HOT_OWN(swish),
+    .erf = TNI_HOT_OWN(erf),
     .exp_sum = exp_sum,
     .sum = hot_sum,
     .sum_sq = sum_sq,

@@ -6,6 +6,7 @@
 #ifndef TENON_OPS_HOT_HOT_H
 #define TENON_OPS_HOT_HOT_H
 
+#include "runtime/ops/hot/dots.h"
 #include "runtime/ops/hot/half_bits.h"
 #include "runtime/ops/hot/kept.h"
 #include "runtime/ops/hot/loops.h"

@@ -137,13 +137,19 @@ void TNI_HOT_OWN(values8)(int rows, int64_t n, const float *p, const void *bv, i
 /* --- probabilities --- */
 
 bool TNI_HOT_OWN(softmax8)(int64_t n, float *s, float *max, float *sum, float *decay) {
-  const v8 old = load8(max), none = old - INFINITY, zero = {0};
+  const v8 old = load8(max), zero = {0};
   v8u *restrict v = (v8u *)(void *)s;
-  v8 top[ABREAST] = {none, none, none, none}, part[TNI_LANES];
+  vw most[WIDE_ABREAST];
+  v8 top[ABREAST], part[TNI_LANES];
   v8u d[ABREAST] = {{0}};
-  for (int64_t i = 0; i < n; i += ABREAST) EACH(top[u] = max8(v[i + u], top[u]))
+  for (int u = 0; u < WIDE_ABREAST; u++) most[u] = allw(-INFINITY);
+  for (int64_t i = 0; i < n; i += ABREAST) {
+    const vwu *x = (const vwu *)(const void *)(v + i);
+    for (int u = 0; u < WIDE_ABREAST; u++) most[u] = maxw(x[u], most[u]);
+  }
+  memcpy(top, most, sizeof top);
   top[0] = max8(max8(top[0], top[1]), max8(top[2], top[3]));
-  const v8 now = pick8(top[0] > old, top[0], old), finite = now - now;
+  const v8 now = pick8(above8(top[0], old), top[0], old), finite = now - now;
   for (int r = 0; r < 8; r++)
     if (finite[r] != 0.f) return false;
   d[0] = pick8(old == now, zero, old - now);

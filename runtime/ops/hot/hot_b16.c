@@ -119,10 +119,24 @@ void TNI_HOT_OWN(values8_b16)(int rows, int64_t n, const float *p, const void *b
 
 #ifndef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
 
+#ifdef TNI_HOT_NEON
+/* tni_f32_to_brain in the upper half of each lane. */
+static inline uint32x4_t brains_above(vr x) {
+  const uint32x4_t u = vreinterpretq_u32_f32(x), up = vaddq_u32(u, vdupq_n_u32(0x7fff));
+  return vbslq_u32(vceqq_f32(x, x), vsraq_n_u32(up, vshlq_n_u32(u, 15), 31), vorrq_u32(u, vdupq_n_u32(0x400000)));
+}
+#endif
+
 void TNI_HOT_OWN(to_b16)(void *dst, const void *src, int64_t n) {
   const f32u *x = src;
   u16u *to = dst;
   int64_t i = 0;
+#ifdef TNI_HOT_NEON
+  for (; i + 8 <= n; i += 8) {
+    const uint32x4_t low = brains_above(loadr(x + i)), high = brains_above(loadr(x + i + 4));
+    vst1q_u8((uint8_t *)(to + i), vreinterpretq_u8_u16(vshrn_high_n_u32(vshrn_n_u32(low, 16), high, 16)));
+  }
+#else
   for (; i + 16 <= n; i += 16) {
 #ifdef __AVX512BF16__
     const __m256bh half = _mm512_cvtneps_pbh(_mm512_loadu_ps(x + i));
@@ -135,15 +149,23 @@ void TNI_HOT_OWN(to_b16)(void *dst, const void *src, int64_t n) {
     memcpy(to + i, half, sizeof half);
 #endif
   }
+#endif
   for (; i < n; i++) to[i] = tni_f32_to_brain(x[i]);
 }
 
 void TNI_HOT_OWN(words8_b16)(float *p, int64_t n) {
   for (int64_t j = 0; j < n; j += 2) {
+#ifdef TNI_HOT_NEON
+    const f32u *from = p + j * 8;
+    uint32x4_t words[2];
+    for (int i = 0; i < 2; i++)
+      words[i] = vsriq_n_u32(brains_above(loadr(from + 8 + 4 * i)), brains_above(loadr(from + 4 * i)), 16);
+#else
     uint16_t half[16];
     uint32_t words[8];
     TNI_HOT_OWN(to_b16)(half, p + j * 8, 16);
     for (int i = 0; i < 8; i++) words[i] = half[i] | (uint32_t)half[8 + i] << 16;
+#endif
     memcpy(p + j / 2 * 8, words, sizeof words);
   }
 }

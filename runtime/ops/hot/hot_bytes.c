@@ -120,6 +120,24 @@ MICRO(6, L6)
 
 #elif defined(TNI_HOT_NEON)
 
+/* The pair `at` of four, whose elements are lanes of x. */
+#define SMLAL(acc, w, x, lane)                                    \
+  (acc)[0] = vmlal_laneq_s16((acc)[0], vget_low_s16(w), x, lane); \
+  (acc)[1] = vmlal_high_laneq_s16((acc)[1], w, x, lane);
+#define PAIR(at, even, odd)                                                          \
+  {                                                                                  \
+    const int16x8x2_t b0 = vld2q_s16(b + (at)*32), b1 = vld2q_s16(b + (at)*32 + 16); \
+    int16x8_t x = vld1q_s16(a);                                                      \
+    _Pragma("GCC unroll 6") for (int m = 0; m < mr; m++) {                           \
+      const int16x8_t then = vld1q_s16(a + (m + 1 < mr ? m + 1 : m) * lda);          \
+      SMLAL(acc[m], b0.val[0], x, even)                                              \
+      SMLAL(acc[m] + 2, b1.val[0], x, even)                                          \
+      SMLAL(acc[m], b0.val[1], x, odd)                                               \
+      SMLAL(acc[m] + 2, b1.val[1], x, odd)                                           \
+      x = then;                                                                      \
+    }                                                                                \
+  }
+
 static inline __attribute__((always_inline)) void micro(const int mr, int64_t pairs, const int16_t *restrict a,
                                                         int64_t lda, const int16_t *restrict b, int32_t *restrict c,
                                                         int64_t ldc, int first) {
@@ -127,18 +145,23 @@ static inline __attribute__((always_inline)) void micro(const int mr, int64_t pa
 #pragma GCC unroll 6
   for (int m = 0; m < mr; m++)
     for (int h = 0; h < 4; h++) acc[m][h] = vdupq_n_s32(0);
-  for (int64_t k = 0; k < pairs; k++) {
-    const int16x8x2_t b0 = vld2q_s16(b + k * 32), b1 = vld2q_s16(b + k * 32 + 16);
+  for (; pairs >= 4; pairs -= 4, a += 8, b += 128) {
+    PAIR(0, 0, 1)
+    PAIR(1, 2, 3)
+    PAIR(2, 4, 5)
+    PAIR(3, 6, 7)
+  }
+  for (; pairs > 0; pairs--, a += 2, b += 32) {
+    const int16x8x2_t b0 = vld2q_s16(b), b1 = vld2q_s16(b + 16);
 #pragma GCC unroll 6
     for (int m = 0; m < mr; m++)
       for (int p = 0; p < 2; p++) {
-        const int16_t s = a[m * lda + 2 * k + p];
-        acc[m][0] = vmlal_n_s16(acc[m][0], vget_low_s16(b0.val[p]), s);
-        acc[m][1] = vmlal_n_s16(acc[m][1], vget_high_s16(b0.val[p]), s);
-        acc[m][2] = vmlal_n_s16(acc[m][2], vget_low_s16(b1.val[p]), s);
-        acc[m][3] = vmlal_n_s16(acc[m][3], vget_high_s16(b1.val[p]), s);
+        const int16x8_t x = vld1q_dup_s16(a + m * lda + p);
+        SMLAL(acc[m], b0.val[p], x, 0)
+        SMLAL(acc[m] + 2, b1.val[p], x, 0)
       }
   }
+#pragma GCC unroll 6
   for (int m = 0; m < mr; m++)
     for (int h = 0; h < 4; h++) {
       int32_t *d = c + m * ldc + h * 4;

@@ -38,18 +38,17 @@ static float power_over(float most) { return tni_bits_f32((uint32_t)(253 - (int)
 
 static void query(void *at, int64_t r, const float *x, int64_t size) {
   u16u *to = at;
-  float most = 0, by = 1, room = 1;
-  int bad = 0;
-  for (int64_t i = 0; i < size; i++) {
-    const float a = fabsf(x[i]);
-    most = a > most ? a : most;
-    bad |= !(a < MOST);
-  }
+  float by = 1, room = 1;
+  float32x4_t far[2] = {vdupq_n_f32(0), vdupq_n_f32(0)};
+  for (int64_t i = 0; i < size; i += 8)
+    for (int h = 0; h < 2; h++) far[h] = vmaxq_f32(far[h], vabsq_f32(load4(x + i + 4 * h)));
+  const float most = vmaxvq_f32(vmaxq_f32(far[0], far[1])); /* a NaN where there is one */
+  const bool bad = !(most < MOST);
   while (room * (float)size > 2) room /= 2;
   if (most >= LEAST && !bad) by = power_over(most) * room;
-  for (int64_t i = 0; i < size; i++) {
-    const float16x4_t half = vcvt_f16_f32(vdupq_n_f32(x[i] * by));
-    to[(i / 8 * 8 + r) * 8 + i % 8] = vget_lane_u16(vreinterpret_u16_f16(half), 0);
+  for (int64_t i = 0; i < size; i += 8) {
+    const float16x8_t half = vcvt_high_f16_f32(vcvt_f16_f32(load4(x + i) * by), load4(x + i + 4) * by);
+    vst1q_u8((uint8_t *)(to + i * 8 + r * 8), vreinterpretq_u8_f16(half));
   }
   ((f32u *)(void *)(to + 8 * size))[r] = bad ? NAN : most >= LEAST ? 1 / by : 0;
 }

@@ -226,18 +226,19 @@ static inline __attribute__((always_inline)) void values_of(const int fours, con
 
 static void query(void *at, int64_t r, const float *x, int64_t size) {
   i8u *to = at;
-  float most = 0, by = 0, scale = 0;
-  int bad = 0;
-  for (int64_t i = 0; i < size; i++) {
-    const float a = fabsf(x[i]);
-    most = a > most ? a : most;
-    bad |= !(a < INFINITY);
+  float32x4_t far[2] = {vdupq_n_f32(0), vdupq_n_f32(0)};
+  for (int64_t i = 0; i < size; i += 8)
+    for (int h = 0; h < 2; h++) far[h] = vmaxq_f32(far[h], vabsq_f32(load4(x + i + 4 * h)));
+  const float most = vmaxvq_f32(vmaxq_f32(far[0], far[1])); /* a NaN where there is one */
+  const bool bad = !(most < INFINITY), some = most >= LEAST && !bad;
+  const float by = some ? 127 / most : 0;
+  for (int64_t i = 0; i < size && some; i += 8) {
+    const int32x4_t low = vcvtnq_s32_f32(load4(x + i) * by), high = vcvtnq_s32_f32(load4(x + i + 4) * by);
+    const int8x8_t codes = vmovn_s16(vmovn_high_s32(vmovn_s32(low), high));
+    for (int h = 0; h < 8 / LANE; h++)
+      memcpy(to + ((i / LANE + h) * 8 + r) * LANE, (const int8_t *)&codes + h * LANE, LANE);
   }
-  if (most >= LEAST) by = 127 / most, scale = most / 127;
-  if (bad) scale = NAN;
-  for (int64_t i = 0; i < size && by > 0 && !bad; i++)
-    to[(i / LANE * 8 + r) * LANE + i % LANE] = (int8_t)(int32_t)((x[i] * by + MAGIC) - MAGIC);
-  *(f32u *)(void *)(to + 8 * size + r * 4) = scale;
+  *(f32u *)(void *)(to + 8 * size + r * 4) = bad ? NAN : some ? most / 127 : 0;
 }
 
 static void TNI_HOT_OWN(scores)(int rows, int64_t n, int64_t size, const void *atv, const void *bv, int64_t pitch,

@@ -82,12 +82,22 @@ static inline v8 all8(float f) { return (v8){f, f, f, f, f, f, f, f}; }
 static inline v8 load8(const void *p) { return *(const v8u *)p; }
 static inline void store8(float *p, v8 v) { *(v8u *)(void *)p = v; }
 static inline v8 pick8(v8i mask, v8 yes, v8 no) { return (v8)((mask & (v8i)yes) | (~mask & (v8i)no)); }
+/* a > b: all bits or none. gcc compares what is wider than a register lane by lane. */
+#ifdef TNI_HOT_NEON
+static inline v8i above8(v8 a, v8 b) {
+  const float32x4_t a0 = __builtin_shufflevector(a, a, 0, 1, 2, 3), a1 = __builtin_shufflevector(a, a, 4, 5, 6, 7);
+  const float32x4_t b0 = __builtin_shufflevector(b, b, 0, 1, 2, 3), b1 = __builtin_shufflevector(b, b, 4, 5, 6, 7);
+  return __builtin_shufflevector((int32x4_t)vcgtq_f32(a0, b0), (int32x4_t)vcgtq_f32(a1, b1), 0, 1, 2, 3, 4, 5, 6, 7);
+}
+#else
+static inline v8i above8(v8 a, v8 b) { return a > b; }
+#endif
 /* a > b ? a : b, so b where one is NaN. */
 static inline v8 max8(v8 a, v8 b) {
 #ifdef __AVX__
   return __builtin_ia32_maxps256(a, b);
 #else
-  return pick8(a > b, a, b);
+  return pick8(above8(a, b), a, b);
 #endif
 }
 
@@ -155,50 +165,58 @@ static inline void add_scaled(float *restrict acc, const f32u *restrict x, float
 #define DECAY5 0x1.1239e4p-7f
 #define DECAY6 0x1.6a2430p-10f
 #define DECAY_LEAST -88.f /* n = -127, and 2^n is then 0 */
-static inline float decay1(float x) {
-  x = x < DECAY_LEAST ? DECAY_LEAST : x;
-  const float t = fma1(x, LOG2E, MAGIC), n = t - MAGIC;
-  const float r = fma1(n, -LN2_REST, fma1(n, -LN2_HIGH, x)), s = r * r;
-  const float high = fma1(s, DECAY6, fma1(r, DECAY5, DECAY4)), low = fma1(s, fma1(r, DECAY3, DECAY2), r + 1.f);
-  return fma1(s * s, high, low) * tni_bits_f32((tni_f32_bits(t) + 127u) << 23);
-}
 
 /* The widest registers there are: `max` stands in each eight lanes, so in one or in both of two. */
 #ifdef __AVX512F__
 typedef __m512 vw;
-typedef uint32_t vwn __attribute__((vector_size(64)));
 static inline vw allw(float f) { return _mm512_set1_ps(f); }
 static inline void eights(vw *to, v8 v) { *to = _mm512_broadcast_f32x8(v); }
 static inline vw fmaw(vw a, vw b, vw c) { return _mm512_fmadd_ps(a, b, c); }
 static inline vw maxw(vw a, vw b) { return _mm512_max_ps(a, b); }
 #elif defined(TNI_HOT_NEON)
 typedef float32x4_t vw;
-typedef uint32x4_t vwn;
 static inline vw allw(float f) { return vdupq_n_f32(f); }
 static inline void eights(vw *to, v8 v) { memcpy(to, &v, sizeof v); }
 static inline vw fmaw(vw a, vw b, vw c) { return vfmaq_f32(c, a, b); }
 static inline vw maxw(vw a, vw b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+static inline vw notbeloww(vw x, vw least) { return vmaxq_f32(x, least); }
+static inline vw notabovew(vw x, vw most) { return vminq_f32(x, most); }
 #else
 typedef v8 vw;
-typedef v8n vwn;
 static inline vw allw(float f) { return all8(f); }
 static inline void eights(vw *to, v8 v) { *to = v; }
 static inline vw fmaw(vw a, vw b, vw c) { return fma8(a, b, c); }
 static inline vw maxw(vw a, vw b) { return max8(a, b); }
 #endif
+#ifndef TNI_HOT_NEON
+/* x < least ? least : x, and x > most ? most : x, none being 0: a NaN stays. */
+static inline vw notbeloww(vw x, vw least) { return maxw(least, x); }
+static inline vw notabovew(vw x, vw most) {
+#ifdef __AVX512F__
+  return _mm512_min_ps(most, x);
+#elif defined(__AVX__)
+  return __builtin_ia32_minps256(most, x);
+#else
+  return pick8(most < x, most, x);
+#endif
+}
+#endif
+enum { LANES_W = sizeof(vw) / sizeof(float) };
+typedef vw vwu __attribute__((aligned(1), may_alias));
+typedef uint32_t vwn __attribute__((vector_size(sizeof(vw))));
+typedef int32_t vwi __attribute__((vector_size(sizeof(vw))));
+static inline vw pickw(vwi mask, vw yes, vw no) { return (vw)((mask & (vwi)yes) | (~mask & (vwi)no)); }
 
-/* v[i] = decay1(v[i] - max) for i < 4. Abreast, or the processor waits for each. */
-enum { ABREAST = 4, WIDE_ABREAST = ABREAST * sizeof(v8) / sizeof(vw) };
+/* v[i] = exp(v[i] - max) for i < 4. Abreast, or the processor waits for each; at once as many as there are registers
+ * for. */
+enum { ABREAST = 4, WIDE_ABREAST = ABREAST * sizeof(v8) / sizeof(vw), REGS_W = WIDE_ABREAST < 4 ? WIDE_ABREAST : 4 };
 #define EACH(e) \
   for (int u = 0; u < ABREAST; u++) e;
 #define EACH_WIDE(e) \
-  for (size_t u = 0; u < WIDE_ABREAST; u++) e;
-static inline __attribute__((always_inline)) void decay8x4(v8u *v, v8 max) {
-  vw x[WIDE_ABREAST], t[WIDE_ABREAST], r[WIDE_ABREAST], p[WIDE_ABREAST], q[WIDE_ABREAST], s[WIDE_ABREAST];
-  vw m[sizeof max > sizeof(vw) ? 2 : 1];
-  eights(m, max);
-  memcpy(x, v, sizeof x);
-  EACH_WIDE(x[u] = maxw(allw(DECAY_LEAST), x[u] - m[u % (sizeof m / sizeof *m)]))
+  for (int u = 0; u < REGS_W; u++) e;
+static inline __attribute__((always_inline)) void decay_wide(vwu *v, const vw *m, int many) {
+  vw x[REGS_W], t[REGS_W], r[REGS_W], p[REGS_W], q[REGS_W], s[REGS_W];
+  EACH_WIDE(x[u] = notbeloww(v[u] - m[u % many], allw(DECAY_LEAST)))
   EACH_WIDE(t[u] = fmaw(x[u], allw(LOG2E), allw(MAGIC)))
   EACH_WIDE(p[u] = t[u] - MAGIC)
   EACH_WIDE(r[u] = fmaw(p[u], allw(-LN2_HIGH), x[u]))
@@ -211,8 +229,13 @@ static inline __attribute__((always_inline)) void decay8x4(v8u *v, v8 max) {
   EACH_WIDE(r[u] = fmaw(s[u], p[u], r[u]))
   EACH_WIDE(s[u] = s[u] * s[u])
   EACH_WIDE(p[u] = fmaw(s[u], q[u], r[u]))
-  EACH_WIDE(x[u] = p[u] * (vw)(((vwn)t[u] + 127) << 23))
-  memcpy(v, x, sizeof x);
+  EACH_WIDE(v[u] = p[u] * (vw)(((vwn)t[u] + 127) << 23))
+}
+static inline __attribute__((always_inline)) void decay8x4(v8u *v, v8 max) {
+  vw m[sizeof max > sizeof(vw) ? 2 : 1];
+  eights(m, max);
+#pragma GCC unroll 1
+  for (int i = 0; i < WIDE_ABREAST; i += REGS_W) decay_wide((vwu *)(void *)v + i, m, sizeof m / sizeof *m);
 }
 
 /* --- what hot_attention.c gives to the table of hot.c --- */
@@ -236,6 +259,12 @@ void TNI_HOT_OWN(dots8)(int rows, int64_t n, int64_t kc, const float *at, const 
 bool TNI_HOT_OWN(softmax8)(int64_t n, float *s, float *max, float *sum, float *decay);
 void TNI_HOT_OWN(values8)(int rows, int64_t n, const float *p, const void *b, int64_t ldb, const float *decay, float *c,
                           int64_t ldc, const void *next);
+/* --- and hot_exp.c --- */
+void TNI_HOT_OWN(exp)(float *y, const void *x, int64_t n);
+void TNI_HOT_OWN(sigmoid)(float *y, const void *x, int64_t n);
+void TNI_HOT_OWN(tanh)(float *y, const void *x, int64_t n);
+void TNI_HOT_OWN(erf)(float *y, const void *x, int64_t n);
+void TNI_HOT_OWN(swish)(float *y, const void *x, int64_t n, float alpha);
 /* --- and hot_b16.c --- */
 void TNI_HOT_OWN(gemm_b16)(int mr, int64_t kc, const void *a, int64_t lda, const void *b, int64_t ldb, float *c,
                            int64_t ldc, int first);

@@ -8,6 +8,7 @@
 #include <sys/auxv.h>
 #endif
 
+#include "runtime/ops/hot/dots.h"
 #include "runtime/ops/hot/kept.h"
 #include "runtime/ops/hot/loops.h"
 
@@ -38,6 +39,13 @@ const tni_kept *tni_hot_kept_variant(uint32_t index) {
         index-- == 0)
       return kept_list[i].kept;
   return NULL;
+}
+
+extern const tni_dots tni_dots_i8mm, tni_dots_dotprod;
+const tni_dots *tni_hot_dots_variant(uint32_t index) {
+  const bool dotprod = getauxval(AT_HWCAP) & DOTPROD, i8mm = dotprod && (getauxval(AT_HWCAP2) & I8MM);
+  if (i8mm && index == 0) return &tni_dots_i8mm;
+  return dotprod && index == (i8mm ? 1 : 0) ? &tni_dots_dotprod : NULL;
 }
 #endif
 #ifdef TNI_HOT_AVX2
@@ -75,7 +83,13 @@ const tni_kept *tni_hot_kept_variant(uint32_t index) {
   (void)index;
   return NULL;
 }
+const tni_dots *tni_hot_dots_variant(uint32_t index) {
+  (void)index;
+  return NULL;
+}
 #endif
+
+const tni_dots *tni_hot_dots(void) { return tni_hot_dots_variant(0); }
 
 const tni_kept *tni_hot_kept(int kind) {
   const tni_kept *kept;

@@ -56,6 +56,47 @@ static void pack_x(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64
   }
 }
 
+static void bytes_w(const void *ctx, const tni_dots *dots, int64_t batch, int64_t m0, int64_t mb, int64_t k0,
+                    int64_t kc, int64_t ld, int8_t *dst, int32_t *zero, int32_t *sum) {
+  int8_t line[TNI_BGEMM_KC];
+  const tni_qproduct *p = ctx;
+  const int64_t first = batch % p->groups * p->group_outs + m0;
+  for (int64_t m = 0; m < mb; m++) {
+    sum[m] += tni_qline(p->b.t, (first + m) * p->K + k0, kc, ld, line);
+    tni_dots_put_row(dots, dst, m, line, ld);
+    zero[m] = tni_qsigned(p->b.t, tni_qzero(p->b.zero, first + m));
+  }
+}
+
+typedef struct x_rows {
+  const uint8_t *x; /* NULL: out of windows */
+  int64_t plane, nb;
+  tni_im2col_rows r;
+  uint8_t outside;
+} x_rows;
+
+static const uint8_t *row_of_x(void *ctx, int64_t k, uint8_t *room) {
+  x_rows *w = ctx;
+  if (w->x) return tni_qrow_from(w->x + k * w->plane, w->nb, room);
+  tni_im2col_rows_bytes(&w->r, w->outside, room);
+  return room;
+}
+
+static void bytes_x(const void *ctx, const tni_dots *dots, int64_t batch, int64_t k0, int64_t kc, int64_t ld,
+                    int64_t n0, int64_t nb, int8_t *dst, int32_t *zero) {
+  const tni_qproduct *p = ctx;
+  const tni_im2col *im = &p->im;
+  const int32_t one = tni_qzero(p->a.zero, 0);
+  x_rows w = {.plane = im->plane, .nb = nb, .outside = (uint8_t)one};
+  const tni_qrows rows = {&w, row_of_x};
+  if (tni_im2col_is_input(im))
+    w.x = (const uint8_t *)im->x + (batch * im->channels + k0) * im->plane + n0;
+  else
+    tni_im2col_rows_start(im, batch, k0, n0, nb, &w.r);
+  tni_qcolumns(dots, &rows, tni_qflip(p->a.t), kc, ld, nb, dst);
+  for (int64_t n = 0; n < nb; n++) zero[n] = tni_qsigned(p->a.t, one);
+}
+
 static void add_bias(int32_t *sums, const tni_qproduct *p, int64_t m, int64_t n) {
   if (!p->bias) return;
   const uint32_t b = (uint32_t)((const i32u *)p->bias->data)[m];
@@ -154,6 +195,8 @@ tn_status tni_qconv(const tni_kargs *a, tni_qproduct *p) {
                        .ctx = p,
                        .pack_a = pack_w,
                        .pack_b = pack_x,
+                       .bytes_a = bytes_w,
+                       .bytes_b = bytes_x,
                        .finish = finish_qconv};
   tni_bgemm_run(&g, p->scratch, a->run);
   return TN_OK;

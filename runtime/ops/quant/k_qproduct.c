@@ -79,6 +79,57 @@ static void pack_b(const void *ctx, int64_t batch, int64_t k0, int64_t kc, int64
     qproduct_panel(p, b, k0, kc, n0 + n, nb - n < TNI_NR ? nb - n : TNI_NR, dst + n * pairs * 2);
 }
 
+/* --- as signed bytes --- */
+
+static void bytes_a(const void *ctx, const tni_dots *dots, int64_t batch, int64_t m0, int64_t mb, int64_t k0,
+                    int64_t kc, int64_t ld, int8_t *dst, int32_t *zero, int32_t *sum) {
+  int8_t line[TNI_BGEMM_KC];
+  const tni_qproduct *p = ctx;
+  int64_t a, b;
+  matrix_offsets(p, batch, &a, &b);
+  for (int64_t m = 0; m < mb; m++) {
+    sum[m] += tni_qline(p->a.t, (a * p->M + m0 + m) * p->K + k0, kc, ld, line);
+    tni_dots_put_row(dots, dst, m, line, ld);
+    zero[m] = tni_qsigned(p->a.t, tni_qzero(p->a.zero, param_of(p->a.zero, p->M, a, m0 + m)));
+  }
+}
+
+typedef struct b_rows {
+  const uint8_t *b;
+  int64_t N, nb;
+} b_rows;
+
+static const uint8_t *row_of_b(void *ctx, int64_t k, uint8_t *room) {
+  const b_rows *r = ctx;
+  return tni_qrow_from(r->b + k * r->N, r->nb, room);
+}
+
+/* Columns that are rows. */
+static void bytes_of_lines(const tni_qproduct *p, int64_t unit, int64_t at, int64_t kc, int64_t ld, int64_t nb,
+                           int8_t *dst) {
+  int8_t line[TNI_BGEMM_KC];
+  for (int64_t n = 0; n < nb; n++) {
+    int8_t *to = dst + n / TNI_NR * TNI_NR * ld + n % TNI_NR * unit;
+    (void)tni_qline(p->b.t, at + n * p->K, kc, ld, line);
+    for (int64_t k = 0; k < ld; k += unit) memcpy(to + k * TNI_NR, line + k, (size_t)unit);
+  }
+}
+
+static void bytes_b(const void *ctx, const tni_dots *dots, int64_t batch, int64_t k0, int64_t kc, int64_t ld,
+                    int64_t n0, int64_t nb, int8_t *dst, int32_t *zero) {
+  const tni_qproduct *p = ctx;
+  int64_t a, b;
+  matrix_offsets(p, batch, &a, &b);
+  b_rows r = {(const uint8_t *)p->b.t->data + (b * p->K + k0) * p->N + n0, p->N, nb};
+  const tni_qrows rows = {&r, row_of_b};
+  if (p->trans_b)
+    bytes_of_lines(p, dots->unit, (b * p->N + n0) * p->K + k0, kc, ld, nb, dst);
+  else
+    tni_qcolumns(dots, &rows, tni_qflip(p->b.t), kc, ld, nb, dst);
+  for (int64_t n = 0; n < nb; n++)
+    zero[n] = tni_qsigned(p->b.t, tni_qzero(p->b.zero, param_of(p->b.zero, p->N, b, n0 + n)));
+}
+
 static void finish_qproduct(const void *ctx, int64_t batch, int64_t m0, int64_t mb, int64_t n0, int64_t nb,
                             int32_t *c) {
   const tni_qproduct *p = ctx;
@@ -147,6 +198,8 @@ static tn_status qproduct_matmul(const tni_kargs *a, tni_qproduct *p) {
                        .ctx = p,
                        .pack_a = pack_a,
                        .pack_b = pack_b,
+                       .bytes_a = bytes_a,
+                       .bytes_b = bytes_b,
                        .finish = p->to_float ? finish_to_float : finish_qproduct};
   tni_bgemm_run(&g, p->scratch, a->run);
   return TN_OK;

@@ -41,3 +41,18 @@ bool tni_qparams_fit(const tni_tensor *p, int64_t per, int64_t all) {
   const int64_t n = p ? tni_knumel(p) : 1;
   return n == 1 || n == per || n == all;
 }
+
+void tni_qcolumns(const tni_dots *dots, const tni_qrows *rows, uint8_t flip, int64_t kc, int64_t ld, int64_t nb,
+                  int8_t *dst) {
+  uint8_t room[TNI_DOTS_UNIT][TNI_BGEMM_COLS] = {{0}}, none[TNI_BGEMM_COLS];
+  memset(none, flip, sizeof none);
+  for (int64_t k = 0; k < ld; k += dots->unit) {
+    const uint8_t *row[TNI_DOTS_UNIT];
+    for (int64_t i = 0; i < dots->unit; i++) row[i] = k + i < kc ? rows->row(rows->ctx, k + i, room[i]) : none;
+    for (int64_t n = 0; n < nb; n += TNI_NR) {
+      const uint8_t *at[TNI_DOTS_UNIT];
+      for (int64_t i = 0; i < dots->unit; i++) at[i] = row[i] + n;
+      dots->columns(dst + n * ld + k * TNI_NR, at, flip);
+    }
+  }
+}

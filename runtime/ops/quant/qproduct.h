@@ -42,6 +42,19 @@ static inline tni_of_byte tni_qof(const tni_tensor *t, int32_t zero) {
   const bool is_signed = t->dtype == TN_DT_I8;
   return (tni_of_byte){is_signed ? 128u : 0u, is_signed ? zero + 128 : zero};
 }
+/* Signed bytes instead (bgemm.h): what makes them of t's, and of a zero point. */
+static inline uint8_t tni_qflip(const tni_tensor *t) { return t->dtype == TN_DT_I8 ? 0 : 128; }
+static inline int32_t tni_qsigned(const tni_tensor *t, int32_t zero) { return zero - tni_qflip(t); }
+/* n <= TNI_BGEMM_KC of them from `at` on, 0 up to ld, and their sum. */
+static inline int32_t tni_qline(const tni_tensor *t, int64_t at, int64_t n, int64_t ld, int8_t *dst) {
+  const u8u *from = (const u8u *)t->data + at;
+  const uint8_t flip = tni_qflip(t);
+  int32_t sum = 0;
+  for (int64_t i = 0; i < n; i++) dst[i] = (int8_t)(from[i] ^ flip);
+  memset(dst + n, 0, (size_t)(ld - n));
+  for (int64_t i = 0; i < ld; i++) sum += dst[i];
+  return sum;
+}
 static inline tni_to_byte tni_qto(const tni_tensor *t, int32_t zero) {
   const bool is_signed = t->dtype == TN_DT_I8;
   return (tni_to_byte){(float)zero, is_signed ? -128.f : 0.f, is_signed ? 127.f : 255.f};
@@ -60,6 +73,19 @@ static inline float tni_qscale(const tni_qproduct *p, int64_t b) {
 void tni_qgive(const tni_qproduct *p, const int32_t *sums, const float *scale, int per, int64_t at, int64_t n);
 /* One parameter, one per row (column), or one per row (column) of every matrix; NULL fits. */
 bool tni_qparams_fit(const tni_tensor *p, int64_t per, int64_t all);
+
+/* Columns for bgemm.h's bytes_b: row(ctx, k, room), k ascending from 0 to kc, is where row k lies, or puts it into room
+ * of TNI_BGEMM_COLS bytes. nb rounded up to panels of each are read. */
+typedef struct tni_qrows {
+  void *ctx;
+  const uint8_t *(*row)(void *ctx, int64_t k, uint8_t *room);
+} tni_qrows;
+void tni_qcolumns(const tni_dots *dots, const tni_qrows *rows, uint8_t flip, int64_t kc, int64_t ld, int64_t nb,
+                  int8_t *dst);
+/* nb bytes from there on, or a copy, if reading whole panels of them would reach past the end. */
+static inline const uint8_t *tni_qrow_from(const uint8_t *from, int64_t nb, uint8_t *room) {
+  return nb % TNI_NR ? memcpy(room, from, (size_t)nb) : from;
+}
 
 /* The convolution of p->a with p->b; p's operands have been checked for their types. */
 tn_status tni_qconv(const tni_kargs *a, tni_qproduct *p);

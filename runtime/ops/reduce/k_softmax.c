@@ -20,16 +20,17 @@ typedef struct softmax {
 
 static void rows_f32(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   const softmax *s = arg;
+  const int64_t n = s->n; /* y may be anything to the compiler, and s then changes with it */
   (void)worker;
   for (int64_t r = begin; r < end; r++) {
-    const f32u *x = (const f32u *)s->x->data + r * s->n;
-    f32u *y = (f32u *)s->y->data + r * s->n;
-    const float max = s->hot->max(x, s->n), sum = s->hot->exp_sum(y, x, s->n, max);
+    const f32u *x = (const f32u *)s->x->data + r * n;
+    f32u *y = (f32u *)s->y->data + r * n;
+    const float max = s->hot->max(x, n), sum = s->hot->exp_sum(y, x, n, max);
     if (s->log) {
       const float lse = logf(sum);
-      for (int64_t i = 0; i < s->n; i++) y[i] = (x[i] - max) - lse;
+      for (int64_t i = 0; i < n; i++) y[i] = (x[i] - max) - lse;
     } else {
-      for (int64_t i = 0; i < s->n; i++) y[i] = y[i] / sum;
+      for (int64_t i = 0; i < n; i++) y[i] = y[i] / sum;
     }
   }
 }
