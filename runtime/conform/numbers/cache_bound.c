@@ -14,7 +14,8 @@
 
 static double most_of(const float *x, int64_t n) {
   double most = 0;
-  for (int64_t i = 0; i < n; i++) most = fmax(most, fabs((double)x[i]));
+  /* not by fmax, on which gcc 12 for aarch64 ends with an internal error */
+  for (int64_t i = 0; i < n; i++) most = fabs((double)x[i]) > most ? fabs((double)x[i]) : most;
   return most;
 }
 

@@ -55,6 +55,9 @@ static bool is_finite(const float *x, int64_t n) {
   return true;
 }
 
+/* Not by fmax, on which gcc 12 for aarch64 ends with an internal error. */
+static double further(double most, float x) { return fabs((double)x) > most ? fabs((double)x) : most; }
+
 static void look_at_keys(const rows *k, int64_t b, int64_t h, bool capped, head *o) {
   int64_t n = 0;
   for (int64_t e = 0; e < k->size; e++) o->mean[e] = o->off[e] = o->most[e] = 0;
@@ -96,7 +99,7 @@ static void look_at_values(const rows *v, int64_t b, int64_t h, head *o) {
     const float *x = row_of(v, b, h, p);
     double most = 0;
     if (!is_finite(x, v->size)) continue;
-    for (int64_t e = 0; e < v->size; e++) most = fmax(most, fabs((double)x[e]));
+    for (int64_t e = 0; e < v->size; e++) most = further(most, x[e]);
     for (int64_t e = 0; e < v->size && most > 0; e++) o->codes[e] += fabs((double)x[e]) * 127 / most;
     o->scale = fmax(o->scale, most / 127);
   }
@@ -106,7 +109,7 @@ static void look_at_values(const rows *v, int64_t b, int64_t h, head *o) {
 static double scores_off(const float *q, const head *o, int64_t size, uint32_t dtype, double scale) {
   tni_kept_rounding r = tni_kept_rounding_of(dtype, size);
   double most = 0, d = 0;
-  for (int64_t e = 0; e < size; e++) most = fmax(most, fabs((double)q[e]));
+  for (int64_t e = 0; e < size; e++) most = further(most, q[e]);
   if (dtype == TN_DT_I8) r.step = scale * tni_kept_half_step(most);
   for (int64_t e = 0; e < size; e++) {
     const double x = scale * fabs((double)q[e]);
