@@ -19,11 +19,8 @@ enum {
   TN_QUANTIZE_ROUND = 2, /* rounds to nearest with a search for scales; texts are not read */
   /* Constants are changed before, so that the model gives the same and few bits lose less (docs/quantize.md). A graph that
    * does not allow it stays as it is. quantize.json says how many places there were. */
-  TN_QUANTIZE_SCALES = 4,    /* channels take scales, which norms and earlier products undo; needs texts */
-  TN_QUANTIZE_ROTATE_VO = 8, /* the values of each head are turned, and turned back by the product after attention */
-  /* All products have a damping of 0.1; else each the one with which it loses least on every fifth text, solved on the
-   * others. */
-  TN_QUANTIZE_FIXED_DAMPING = 16
+  TN_QUANTIZE_SCALES = 4,   /* channels take scales, which norms and earlier products undo; needs texts */
+  TN_QUANTIZE_ROTATE_VO = 8 /* the values of each head are turned, and turned back by the product after attention */
 };
 typedef struct tn_quantize_opts {
   tn_hdr h;

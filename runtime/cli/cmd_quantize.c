@@ -17,7 +17,7 @@ typedef struct quantize_opts {
   char *out, *text, *width, *weights, *fold;
   uint32_t folds; /* TN_QUANTIZE_* */
   double max_mb, mean; /* mean: bits with a point; 0: none */
-  int bits, block, zeros, round, damp, piece;
+  int bits, block, zeros, round, piece;
   long long max_tokens, memory;
   char **texts;
   uint32_t n_texts, cap;
@@ -111,8 +111,7 @@ static int quantize_model(cli *c, quantize_opts *q) {
                               .block = (uint32_t)q->block,
                               .mean_bits = q->mean,
                               .max_bytes = (uint64_t)(q->max_mb * 1e6),
-                              .flags = q->folds | (q->zeros ? TN_QUANTIZE_ZEROS : 0) | (q->round ? TN_QUANTIZE_ROUND : 0) |
-                                       (q->damp ? TN_QUANTIZE_FIXED_DAMPING : 0),
+                              .flags = q->folds | (q->zeros ? TN_QUANTIZE_ZEROS : 0) | (q->round ? TN_QUANTIZE_ROUND : 0),
                               .threads = (uint32_t)c->threads,
                               .texts = (const char *const *)q->texts,
                               .n_texts = q->n_texts,
@@ -166,8 +165,8 @@ static int check_options(cli *c, quantize_opts *q) {
   if (!take_bits(q))
     return cli_usage(c, "--bits %s: 2, 3, 4 or 8, or a mean with a point, as 3.5", q->width);
   if (!take_folds(q)) return cli_usage(c, "--fold %s: scales, rotate-vo, both with a comma, or none", q->fold);
-  if (q->round && (q->damp || (q->folds & TN_QUANTIZE_SCALES)))
-    return cli_usage(c, "--fold scales and --fixed-damping are for --text FILE, which --round does not read");
+  if (q->round && (q->folds & TN_QUANTIZE_SCALES))
+    return cli_usage(c, "--fold scales is for --text FILE, which --round does not read");
   if (q->block & (q->block - 1)) return cli_usage(c, "--block %d: 16, 32, 64 or 128", q->block);
   if (!is_mixed(q) && q->weights && (q->zeros || q->width || q->block))
     return cli_usage(c, "--weights says bits, block and zeros too");
@@ -188,7 +187,6 @@ int cmd_quantize(int argc, const char **argv) {
       {"block", 0, OPT_INT, &q.block, "N", "16..128", "weights that share a scale: 16, 32, 64 or 128", "32"},
       {"weights", 0, OPT_TEXT, &q.weights, "F", NULL, "a weight format by its name, in place of bits and block", NULL},
       {"fold", 0, OPT_TEXT, &q.fold, "LIST", NULL, "before: scales, rotate-vo (docs/quantize.md)", "none"},
-      {"fixed-damping", 0, OPT_FLAG, &q.damp, NULL, NULL, "0.1 for all; else each product's by every fifth text", NULL},
       {"zeros", 0, OPT_FLAG, &q.zeros, NULL, NULL, "a zero point for each block", NULL},
       {"round", 0, OPT_FLAG, &q.round, NULL, NULL, "round to nearest, without calibration", NULL},
       {"max-tokens", 0, OPT_LONG, &q.max_tokens, "N", "0..", "first N tokens of all texts", "all"},

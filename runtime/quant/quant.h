@@ -85,15 +85,6 @@ typedef struct tni_quant_codes {
 TN_MUST_CHECK tn_status tni_quant_solve(const tni_quant_task *task, const tni_quant_codes *out, tn_run *run,
                                         tn_error *err);
 
-/* What a task's h, drift and added have of tokens that are kept out: h and drift [K,K], added [N,K] or NULL. */
-typedef struct tni_quant_held {
-  const float *h, *drift, *added;
-} tni_quant_held;
-/* *out: of n dampings the one with which some rows of the task lose least on the tokens kept out, solved on the others.
- * Nothing of the task is overwritten; its drift is there. Of equal ones the first. As tni_quant_solve. */
-TN_MUST_CHECK tn_status tni_quant_choose_damp(const tni_quant_task *task, const tni_quant_held *held, const float *damps,
-                                              uint32_t n, tn_run *run, float *out, tn_error *err);
-
 /* sum over rows of (q - w) h (q - w)^T, in double over f32 products. */
 TN_MUST_CHECK tn_status tni_quant_error(const float *w, const float *q, const float *h, int64_t N, int64_t K,
                                         tn_run *run, double *out, tn_error *err);

@@ -80,11 +80,7 @@ int64_t tni_qz_block(const tni_qz_format *f, int64_t K);
 uint64_t tni_qz_bytes(const tni_qz_format *f, int64_t N, int64_t K);
 
 /* --- folded.c --- */
-enum {
-  TNI_QZ_FOLDS = TN_QUANTIZE_SCALES | TN_QUANTIZE_ROTATE_VO,
-  TNI_QZ_TEXTS = TN_QUANTIZE_SCALES | TN_QUANTIZE_FIXED_DAMPING, /* says nothing where all is rounded */
-  TNI_QZ_WAYS = TNI_QZ_FOLDS | TN_QUANTIZE_FIXED_DAMPING         /* flags that any format takes */
-};
+enum { TNI_QZ_FOLDS = TN_QUANTIZE_SCALES | TN_QUANTIZE_ROTATE_VO };
 /* Where flags ask for it: writes the folded model of floats into the work folder, unless it is there, and goes on with
  * that: import, floats and products are of it. Needs the work folder, texts and threads. */
 TN_MUST_CHECK tn_status tni_qz_fold(tni_qz *z);
@@ -130,7 +126,6 @@ typedef struct tni_qz_seen {
   const uint32_t *group; /* [N]: of a row; NULL: one for all */
   float *h, *drift;      /* [n_groups,K,K], are overwritten */
   float *added;          /* [N,K] or NULL, is overwritten */
-  const tni_quant_held *held; /* by which the damping is chosen; NULL: as usual */
 } tni_qz_seen;
 /* Solves product i with what was seen (NULL: rounds), or finds it in the work folder. */
 TN_MUST_CHECK tn_status tni_qz_solve(tni_qz *z, uint32_t i, const tni_qz_seen *seen, tni_qz_solved *out);

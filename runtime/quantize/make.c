@@ -13,17 +13,18 @@
 #include "runtime/llm/tokenizer/tokenizer.h"
 #include "runtime/quantize/internal.h"
 
-enum { PIECE = 512, MEMORY = 256000000 };
+/* SOLVER: one more where the solver gives other codes, so that a call does not go on with those of an older one. */
+enum { PIECE = 512, MEMORY = 256000000, SOLVER = 2 };
 
 static tn_status check_texts(const tni_qz *z) {
   const tn_quantize_opts *o = &z->o;
-  if (o->flags & ~(uint32_t)(TN_QUANTIZE_ZEROS | TN_QUANTIZE_ROUND | TNI_QZ_WAYS))
+  if (o->flags & ~(uint32_t)(TN_QUANTIZE_ZEROS | TN_QUANTIZE_ROUND | TNI_QZ_FOLDS))
     return tni_fail(z->err, TN_E_INVALID, "flags", "unknown flags %u", o->flags);
   if ((!(o->flags & TN_QUANTIZE_ROUND) && !o->n_texts) || (o->n_texts && !o->texts))
     return tni_fail(z->err, TN_E_INVALID, "texts", "texts for calibration are needed");
-  if ((o->flags & TN_QUANTIZE_ROUND) && (o->flags & TNI_QZ_TEXTS))
+  if ((o->flags & TN_QUANTIZE_ROUND) && (o->flags & TN_QUANTIZE_SCALES))
     return tni_fail(z->err, TN_E_INVALID, "flags",
-                    "scales of channels and a damping are for texts, which rounding does not read");
+                    "scales of channels are for texts, which rounding does not read");
   return TN_OK;
 }
 
@@ -31,7 +32,7 @@ static tn_status check_budget(const tni_qz *z) {
   const tn_quantize_opts *o = &z->o;
   if (o->mean_bits > 0 && o->max_bytes)
     return tni_fail(z->err, TN_E_INVALID, "mean_bits", "mean_bits and max_bytes: one of them");
-  if (o->flags & ~(uint32_t)TNI_QZ_WAYS)
+  if (o->flags & ~(uint32_t)TNI_QZ_FOLDS)
     return tni_fail(z->err, TN_E_INVALID, "flags", "a budget takes no such flags");
   if (!o->n_texts || !o->texts)
     return tni_fail(z->err, TN_E_INVALID, "texts", "texts are needed: they say which products may be narrow");
@@ -138,8 +139,8 @@ static tn_status describe_job(tni_qz *z, char *out, size_t n) {
     snprintf(part, sizeof part, "%s %s", formats, z->formats[i].name);
     tni_calib_text_hash(part, strlen(part), formats);
   }
-  snprintf(out, n, "model %s text %s formats %s round %d ways %u limit %" PRIu64 "\n", hash, text, formats,
-           (z->o.flags & TN_QUANTIZE_ROUND) != 0, z->o.flags & TNI_QZ_WAYS, z->limit);
+  snprintf(out, n, "solver %d model %s text %s formats %s round %d ways %u limit %" PRIu64 "\n", SOLVER, hash, text, formats,
+           (z->o.flags & TN_QUANTIZE_ROUND) != 0, z->o.flags & TNI_QZ_FOLDS, z->limit);
   return TN_OK;
 }
 

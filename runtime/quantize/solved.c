@@ -194,11 +194,6 @@ static tn_status solve_group(tni_qz *z, const tni_qz_product *p, const tni_qz_se
   return st;
 }
 
-static tn_status choose_damp(tni_qz *z, const tni_quant_held *held, tni_quant_task *t) {
-  static const float damps[] = {.1f, .03f, .3f, 1};
-  return tni_quant_choose_damp(t, held, damps, sizeof damps / sizeof *damps, &z->run.run, &t->damp, z->err);
-}
-
 tn_status tni_qz_solve(tni_qz *z, uint32_t i, const tni_qz_seen *seen, tni_qz_solved *out) {
   float *h = seen ? seen->h : NULL;
   const tni_qz_product *p = &z->products[i];
@@ -212,17 +207,16 @@ tn_status tni_qz_solve(tni_qz *z, uint32_t i, const tni_qz_seen *seen, tni_qz_so
   float *w = malloc(n * sizeof *w), *own = h ? NULL : calloc((size_t)(p->K * p->K), sizeof *own);
   if (!w || (!h && !own)) st = tni_fail_memory(z->err, p->name);
   if (st == TN_OK) st = tni_qz_read_weight(z, p, w);
-  tni_quant_task task = {.N = p->N,
+  const tni_quant_task task = {.N = p->N,
                                .K = p->K,
                                .w = w,
                                .h = h ? h : own,
                                .drift = seen ? seen->drift : NULL,
                                .added = seen ? seen->added : NULL,
                                .grid = &format_of(z, p)->grid,
-                               .damp = .1f,
+                               .damp = .3f,
                                .sweeps = 3,
                                .round = !h};
-  if (st == TN_OK && seen && seen->held && !seen->group) st = choose_damp(z, seen->held, &task);
   if (st == TN_OK && !(seen && seen->group)) st = solve_matrix(z, &task, out);
   for (uint32_t g = 0; st == TN_OK && seen && seen->group && g < seen->n_groups; g++)
     st = solve_group(z, p, seen, g, &task, out);

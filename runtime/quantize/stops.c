@@ -63,34 +63,14 @@ static tn_id added_to(const tni_qz_walker *w, const tni_qz_product *p) {
   }
 }
 
-/* Every fifth sequence says which damping is best. Longer rows are not tried: it takes four matrices [K,K] more. */
-enum { PARTS = 5, LONGEST = 8192 };
-
-static bool chooses_damp(const tni_qz *z, int64_t K) {
-  return !(z->o.flags & TN_QUANTIZE_FIXED_DAMPING) && z->n_seqs >= PARTS && K <= LONGEST;
-}
-
-static bool is_held(uint32_t s) { return s % PARTS == PARTS - 1; }
-
-static void add_all(float *to, const float *from, int64_t n) {
-  for (int64_t i = 0; i < n; i++) to[i] += from[i];
-}
-
-/* p's drift of what its output is added to, [N,K], of all sequences and of held ones, for free(); NULL where it is
- * added to nothing. */
-static tn_status added_drift(tni_qz_walker *w, tni_qz_walker *floats, const tni_qz_product *p, float **out,
-                             float **held) {
+/* p's drift of what its output is added to, [N,K], for free(); NULL where it is added to nothing. */
+static tn_status added_drift(tni_qz_walker *w, tni_qz_walker *floats, const tni_qz_product *p, float **out) {
   const tn_id v = added_to(w, p);
-  const bool chooses = chooses_damp(w->z, p->K);
   tn_status st = TN_OK;
-  *out = *held = NULL;
+  *out = NULL;
   if (v == TN_NONE) return TN_OK;
-  *out = calloc((size_t)(p->N * p->K), sizeof **out);
-  if (chooses) *held = calloc((size_t)(p->N * p->K), sizeof **held);
-  if (!*out || (chooses && !*held)) return tni_fail_memory(w->z->err, p->name);
-  for (uint32_t s = 0; st == TN_OK && s < w->n_seqs; s++)
-    st = add_drift(w, floats, s, p, v, p->N, *held && is_held(s) ? *held : *out);
-  if (*held) add_all(*out, *held, p->N * p->K);
+  if (!(*out = calloc((size_t)(p->N * p->K), sizeof **out))) return tni_fail_memory(w->z->err, p->name);
+  for (uint32_t s = 0; st == TN_OK && s < w->n_seqs; s++) st = add_drift(w, floats, s, p, v, p->N, *out);
   return st;
 }
 
@@ -121,40 +101,29 @@ static tn_status sums_make(sums *s, const tni_qz_walker *w, const tni_qz_product
   return s->h && s->drift ? TN_OK : tni_fail_memory(w->z->err, p->name);
 }
 
-/* held: of those by which the damping is chosen, where it is. */
-static tn_status sum_up(tni_qz_walker *w, tni_qz_walker *floats, const tni_qz_product *p, sums *s, sums *held) {
-  const bool chooses = chooses_damp(w->z, p->K);
+static tn_status sum_up(tni_qz_walker *w, tni_qz_walker *floats, const tni_qz_product *p, sums *s) {
   tn_status st = sums_make(s, w, p);
-  if (st == TN_OK && chooses) st = sums_make(held, w, p);
   for (uint32_t i = 0; st == TN_OK && i < w->n_seqs; i++) {
-    const sums *to = chooses && is_held(i) ? held : s;
-    st = tni_qz_add_moments(w, w->state + (size_t)i * w->g->n_values, p, to->h);
-    if (st == TN_OK) st = add_drift(w, floats, i, p, p->x, p->K, to->drift);
-  }
-  if (st == TN_OK && chooses) {
-    add_all(s->h, held->h, p->K * p->K);
-    add_all(s->drift, held->drift, p->K * p->K);
+    st = tni_qz_add_moments(w, w->state + (size_t)i * w->g->n_values, p, s->h);
+    if (st == TN_OK) st = add_drift(w, floats, i, p, p->x, p->K, s->drift);
   }
   return st;
 }
 
-/* s is overwritten. held: without h where no damping is chosen. */
-static tn_status solve_one(tni_qz_walker *w, tni_qz_walker *floats, uint32_t i, const sums *s, const sums *held,
-                           tni_qz_solved *out) {
+/* s is overwritten. */
+static tn_status solve_one(tni_qz_walker *w, tni_qz_walker *floats, uint32_t i, const sums *s, tni_qz_solved *out) {
   const tni_qz_product *p = &w->z->products[i];
-  float *added = NULL, *held_added = NULL;
+  float *added = NULL;
   tni_qz_head head = {0};
-  tn_status st = added_drift(w, floats, p, &added, &held_added);
+  tn_status st = added_drift(w, floats, p, &added);
   if (st == TN_OK) st = tni_qz_head_begin(&head, w, floats, p, s->h, s->drift);
-  const tni_quant_held by = {held->h, held->drift, held_added};
-  const tni_qz_seen seen = head.n_groups ? (tni_qz_seen){head.n_groups, head.group, head.h, head.drift, added, NULL}
-                                         : (tni_qz_seen){1, NULL, s->h, s->drift, added, held->h ? &by : NULL};
+  const tni_qz_seen seen = head.n_groups ? (tni_qz_seen){head.n_groups, head.group, head.h, head.drift, added}
+                                         : (tni_qz_seen){1, NULL, s->h, s->drift, added};
 #ifdef __GLIBC__
   (void)malloc_trim(0); /* what sums had, the solver may have */
 #endif
   if (st == TN_OK) st = tni_qz_solve(w->z, i, &seen, out);
   free(added);
-  free(held_added);
   tni_qz_head_finish(&head);
   return st;
 }
@@ -193,10 +162,10 @@ static tn_status stop_at(tni_qz_walker *w, tni_qz_walker *floats, uint32_t first
   tni_qz *z = w->z;
   const tni_qz_product *p = &z->products[first];
   const size_t bytes = (size_t)(p->K * p->K) * sizeof(float);
-  sums all = {0}, copy = {0}, held = {0};
+  sums all = {0}, copy = {0};
   uint32_t left;
   tn_status st = take_found(w, first, &left);
-  if (st == TN_OK && left) st = sum_up(w, floats, p, &all, &held);
+  if (st == TN_OK && left) st = sum_up(w, floats, p, &all);
   if (st == TN_OK && left > 1) st = sums_make(&copy, w, p);
   for (uint32_t i = first; st == TN_OK && left && i < z->n_products; i++) {
     tni_qz_solved solved;
@@ -205,12 +174,11 @@ static tn_status stop_at(tni_qz_walker *w, tni_qz_walker *floats, uint32_t first
       memcpy(copy.h, all.h, bytes);
       memcpy(copy.drift, all.drift, bytes);
     }
-    st = solve_one(w, floats, i, left ? &copy : &all, &held, &solved);
+    st = solve_one(w, floats, i, left ? &copy : &all, &solved);
     if (st == TN_OK) st = take_solved(w, i, &solved);
   }
   sums_finish(&all);
   sums_finish(&copy);
-  sums_finish(&held);
   return st;
 }
 

@@ -201,17 +201,6 @@ class Fold(common.Case):
         self.assertIn("measured: 8 of 8 products", said)
         self.assertLess(off, 0.2)
 
-    def test_damping(self):
-        """Every fifth text chooses: other codes than a fixed damping, the same for any number of threads."""
-        model, made = self.model("plain"), {}
-        for name, more in (("one", ["--threads", "1"]), ("two", ["--threads", "2"]), ("fixed", ["--fixed-damping"])):
-            out = self.tmp / name
-            self.ok("quantize", model, "-o", out, "--text", self.text(), "--piece", "40", "--max-tokens", "400", "--bits", "3", *more)
-            made[name] = self.bytes_of(out)
-        self.assertEqual(made["one"], made["two"])
-        self.assertEqual(set(made["one"]), set(made["fixed"]))
-        self.assertNotEqual(made["one"]["model.onnx_data"], made["fixed"]["model.onnx_data"])
-
     def test_left_alone(self):
         """What else reads the channels, or the matrix, leaves them as they are, and the command says so."""
         for name, options, flags, want in (
@@ -229,7 +218,6 @@ class Fold(common.Case):
 
     def test_refusals(self):
         for more, code, word in ((["--round", "--fold", "scale"], 2, "--fold scale"), (["--round", "--fold", "scales"], 2, "--text FILE"),
-                                 (["--round", "--fixed-damping"], 2, "--text FILE"),
                                  (["--round", "--fold", "rotate-vo,"], 0, "")):
             r = self.tenon("quantize", DEMO, "-o", self.tmp / "x", *more)
             self.assertEqual(r.returncode, code, r.stderr)

@@ -22,7 +22,6 @@ int main(void) {
   CU_add_test(d, "weights make up for sums that have drifted", test_drift_of_sums);
   CU_add_test(d, "any number of threads gives the same bytes", test_drift_threads);
   CU_add_test(d, "rows longer than what is multiplied at once", test_drift_of_long_rows);
-  CU_add_test(d, "the damping is the one that loses least on tokens kept out", test_damp);
   budget_tests(CU_add_suite("widths under a budget", NULL, NULL));
   spill_tests(CU_add_suite("blocks in memory and in a file", NULL, NULL));
   CU_basic_set_mode(CU_BRM_VERBOSE);

@@ -27,7 +27,6 @@ void test_drift_of_sums(void);
 void test_drift_threads(void);
 void test_drift_of_long_rows(void);
 void test_variants(void);
-void test_damp(void);
 void budget_tests(CU_pSuite s);
 void spill_tests(CU_pSuite s);
 
