@@ -14,6 +14,7 @@
 
 #include "plugins/common/formats/e0m_fit.h"
 #include "plugins/common/formats/f16.h"
+#include "tests/adreno/draws.h"
 
 static void *host_alloc(tn_host_ctx *c, size_t n, size_t align, uint32_t tag) {
   (void)c, (void)tag;
@@ -26,17 +27,6 @@ static void host_free(tn_host_ctx *c, void *p) {
 static const tn_host host = {.h = TN_HDR(tn_host), .alloc = host_alloc, .free = host_free};
 
 /* --- matrices ---------------------------------------------------------------------------------------------------- */
-
-static uint64_t state = 7;
-static float uniform(void) {
-  state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-  return (float)(state >> 40) / (float)(1 << 24);
-}
-static float normal(void) {
-  float s = 0;
-  for (int i = 0; i < 12; i++) s += uniform();
-  return s - 6;
-}
 
 typedef struct matrix {
   tn_weight pub; /* first */

@@ -10,17 +10,7 @@
 #include "plugins/common/formats/e0m.h"
 #include "plugins/common/formats/e0m_fit.h"
 #include "plugins/common/formats/f16.h"
-
-static uint64_t state = 7;
-static float uniform(void) {
-  state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-  return (float)(state >> 40) / (float)(1 << 24);
-}
-static float normal(void) {
-  float s = 0;
-  for (int i = 0; i < 12; i++) s += uniform();
-  return s - 6;
-}
+#include "tests/adreno/draws.h"
 
 static float value_of(uint32_t bits, const uint16_t sc[2], uint8_t code) {
   return tni_cm_f16_to_f32(sc[0]) * (1.0f + (float)code / (float)(1u << bits) - tni_cm_f16_to_f32(sc[1]));

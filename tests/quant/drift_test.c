@@ -34,22 +34,23 @@ static drifted *any_drifted(void) {
   return d;
 }
 
+static const tn_grid eight_bits = {.h = TN_HDR(tn_grid),
+                                   .kind = TN_GRID_AFFINE,
+                                   .flags = TN_GRID_SIGNED,
+                                   .n_codes = 256,
+                                   .group = 32,
+                                   .scale_dtype = TN_DT_F16,
+                                   .scale_unit = 1,
+                                   .zero_kind = TN_ZERO_HALF,
+                                   .zero = 128};
+
 static void solve_drifted(drifted *d, int told, uint32_t threads) {
-  const tn_grid g = {.h = TN_HDR(tn_grid),
-                     .kind = TN_GRID_AFFINE,
-                     .flags = TN_GRID_SIGNED,
-                     .n_codes = 256,
-                     .group = 32,
-                     .scale_dtype = TN_DT_F16,
-                     .scale_unit = 1,
-                     .zero_kind = TN_ZERO_HALF,
-                     .zero = 128};
   float *h = calloc(K * K, sizeof *h), *drift = calloc(K * K, sizeof *drift), *added = calloc(N * K, sizeof *added);
   tni_pool *pool = threads > 1 ? tni_pool_create(threads) : NULL;
   tni_pool_run r;
   tni_quant_grid grid;
   tni_pool_run_init(&r, pool, NULL);
-  CU_ASSERT_EQUAL_FATAL(tni_quant_grid_init(&g, &grid, NULL), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_quant_grid_init(&eight_bits, &grid, NULL), TN_OK);
   CU_ASSERT_EQUAL(tni_quant_moments(h, d->x, T, K, &r.run, NULL), TN_OK);
   for (int t = 0; t < T; t += 110) {
     const int n = T - t < 110 ? T - t : 110;
@@ -141,19 +142,10 @@ static double larger(double most, double x) { return x > most ? x : most; }
 void test_drift_of_long_rows(void) {
   enum { ROWS = 5, LONG = 1100 };
   static const float damp = .1f;
-  const tn_grid g = {.h = TN_HDR(tn_grid),
-                     .kind = TN_GRID_AFFINE,
-                     .flags = TN_GRID_SIGNED,
-                     .n_codes = 256,
-                     .group = 32,
-                     .scale_dtype = TN_DT_F16,
-                     .scale_unit = 1,
-                     .zero_kind = TN_ZERO_HALF,
-                     .zero = 128};
   tni_pool_run r;
   tni_quant_grid grid;
   tni_pool_run_init(&r, NULL, NULL);
-  CU_ASSERT_EQUAL_FATAL(tni_quant_grid_init(&g, &grid, NULL), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tni_quant_grid_init(&eight_bits, &grid, NULL), TN_OK);
   float *h = any_moments(LONG, 2 * LONG, &r.run), *w = any_matrix(ROWS, LONG), *v = any_matrix(ROWS, LONG);
   float *drift = malloc(sizeof *drift * LONG * LONG), *added = malloc(sizeof *added * ROWS * LONG);
   float *q = malloc(sizeof *q * ROWS * LONG), *scales = malloc(sizeof *scales * ROWS * (LONG / 32 + 1));
