@@ -10,18 +10,10 @@ import subprocess
 import sys
 import tempfile
 
+from checks import DEMO, SOURCE, expect, failures
+
 TENON, PLUGIN, LAYER = sys.argv[1:4]
-SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DEMO = os.path.join(SOURCE, "models", "demo")
 PROFILE = os.path.join(SOURCE, "configs", "opencl-adreno.yaml")
-failures = []
-
-
-def expect(ok, what, detail=""):
-    print("%s: %s" % ("ok" if ok else "FAILED", what))
-    if not ok:
-        failures.append(what)
-        print(str(detail)[-1500:])
 
 
 def run(folder, layer, n=8, cache="cache", profile=PROFILE):

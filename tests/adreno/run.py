@@ -13,17 +13,9 @@ import subprocess
 import sys
 import tempfile
 
+from checks import DEMO, expect, failures
+
 TENON, PLUGIN, RUNTIME = sys.argv[1:4]
-SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DEMO = os.path.join(SOURCE, "models", "demo")
-failures = []
-
-
-def expect(ok, what, detail=""):
-    print("%s: %s" % ("ok" if ok else "FAILED", what))
-    if not ok:
-        failures.append(what)
-        print(detail[-1500:])
 
 
 def profile(folder, name, options="", require=True, optional=False):

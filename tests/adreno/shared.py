@@ -9,17 +9,9 @@ import subprocess
 import sys
 import tempfile
 
+from checks import DEMO, expect, failures
+
 TENON, PLUGINS = sys.argv[1], {"opencl-adreno": sys.argv[2], "opencl-mali": sys.argv[3]}
-SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DEMO = os.path.join(SOURCE, "models", "demo")
-failures = []
-
-
-def expect(ok, what, detail=""):
-    print("%s: %s" % ("ok" if ok else "FAILED", what))
-    if not ok:
-        failures.append(what)
-        print(detail[-1500:])
 
 
 def pack(folder, plugin, name):
