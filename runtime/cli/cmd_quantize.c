@@ -23,6 +23,14 @@ typedef struct quantize_opts {
   uint32_t n_texts, cap;
 } quantize_opts;
 
+/* Bytes of activations that memory holds: solving a product wants the rest of what is free. */
+static uint64_t memory_of(const quantize_opts *q) {
+  const cli_free f = cli_free_memory("");
+  const uint64_t left = f.all < f.own ? f.all : f.own, least = 256000000;
+  if (q->memory) return (uint64_t)q->memory * 1000000;
+  return left != UINT64_MAX && left / 4 > least ? left / 4 : least;
+}
+
 static tn_status add_text(void *user, size_t index, size_t count, const char *text, size_t n) {
   quantize_opts *q = user;
   (void)index;
@@ -117,7 +125,7 @@ static int quantize_model(cli *c, quantize_opts *q) {
                               .n_texts = q->n_texts,
                               .piece = (uint32_t)q->piece,
                               .max_tokens = (uint64_t)q->max_tokens,
-                              .memory = (uint64_t)q->memory * 1000000,
+                              .memory = memory_of(q),
                               .progress = show_progress,
                               .weights = q->weights,
                               .runtime = c->rt};
@@ -191,7 +199,7 @@ int cmd_quantize(int argc, const char **argv) {
       {"round", 0, OPT_FLAG, &q.round, NULL, NULL, "round to nearest, without calibration", NULL},
       {"max-tokens", 0, OPT_LONG, &q.max_tokens, "N", "0..", "first N tokens of all texts", "all"},
       {"piece", 0, OPT_INT, &q.piece, "N", "1..", "tokens that run at once", NULL},
-      {"memory", 0, OPT_LONG, &q.memory, "MB", "1..1000000", "of activations; more lie in DIR.partial", "256"},
+      {"memory", 0, OPT_LONG, &q.memory, "MB", "1..1000000", "of activations; more lie in DIR.partial", "a quarter of what is free"},
       OPT_ROWS_END};
   int rc = cli_parse(&c, argc, argv,
                      &(cli_use){.usage = "MODEL -o DIR --text FILE [options]", .operand = "MODEL", .own = own});

@@ -103,6 +103,18 @@ tn_status tni_quant_moments(float *h, const float *x, int64_t T, int64_t K, tn_r
   return st;
 }
 
+typedef struct sums {
+  float *to;
+  const float *from;
+  int64_t n;
+} sums;
+
+static void add_rows(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const sums *s = arg;
+  (void)worker;
+  for (int64_t i = begin * s->n; i < end * s->n; i++) s->to[i] += s->from[i];
+}
+
 tn_status tni_quant_drift(float *d, const tni_quant_drifts *of, tn_run *run, tn_error *err) {
   const int64_t T = of->T, K = of->K, M = of->M, most = M < STRIPE ? M : STRIPE;
   float *off = malloc((size_t)(T * M) * sizeof *off + 1), *sum = malloc((size_t)(most * K) * sizeof *sum + 1);
@@ -112,7 +124,7 @@ tn_status tni_quant_drift(float *d, const tni_quant_drifts *of, tn_run *run, tn_
   for (int64_t i = 0; st == TN_OK && i < M; i += most) {
     const int64_t m = M - i < most ? M - i : most;
     st = tni_quant_multiply(&(tni_quant_product){m, K, T, off + i * T, of->x, T, 1, K, 1, sum}, scratch, run);
-    for (int64_t k = 0; st == TN_OK && k < m * K; k++) d[i * K + k] += sum[k];
+    if (st == TN_OK) run->parallel_for(run, m, 4, add_rows, &(sums){d + i * K, sum, K});
   }
   free(off);
   free(sum);

@@ -64,7 +64,15 @@ static void load_strided(uint32_t dtype, const void *base, int64_t at, int64_t s
 
 static uint32_t dtype_of_b(const tni_gemm *g) { return g->b_dtype ? g->b_dtype : g->dtype; }
 
-/* pack_b where a row of b lies in one piece: all of it is widened at a time. */
+/* pack_b where a row of b lies in one piece of f32: all of it is read at a time, as rows may be pages apart. */
+static void pack_f32_rows(const f32u *b, int64_t stride, int64_t kc, int64_t nb, float *dst) {
+  for (int64_t k = 0; k < kc; k++, b += stride) {
+    for (int64_t i = 0; i < nb; i += 64 / (int64_t)sizeof *b) __builtin_prefetch(b + 8 * stride + i, 0, 3);
+    for (int64_t p = 0; p < nb; p += TNI_NR) memcpy(dst + p * kc + k * TNI_NR, b + p, TNI_NR * sizeof *b);
+  }
+}
+
+/* The same of halves, which are widened. */
 static void pack_rows(const tni_gemm *g, int64_t at, int64_t kc, int64_t nb, float *dst) {
   float row[NB + TNI_NR] = {0};
   for (int64_t k = 0; k < kc; k++) {
@@ -83,13 +91,16 @@ static void pack_b(const tni_gemm *g, const tni_hot *hot, int64_t off, int64_t k
     pack_rows(g, off + k0 * g->b_row + n0, kc, nb, dst);
     return;
   }
-  for (int64_t p = 0; p < nb; p += TNI_NR, dst += kc * TNI_NR) {
+  int64_t p = 0;
+  if (g->b_col == 1 && dtype == TN_DT_F32) {
+    p = nb / TNI_NR * TNI_NR;
+    pack_f32_rows((const f32u *)g->b + off + k0 * g->b_row + n0, g->b_row, kc, p, dst);
+    dst += p * kc;
+  }
+  for (; p < nb; p += TNI_NR, dst += kc * TNI_NR) {
     const int64_t w = nb - p < TNI_NR ? nb - p : TNI_NR, at = off + k0 * g->b_row + (n0 + p) * g->b_col;
     if (g->b_row == 1 && dtype == TN_DT_F32) {
       hot->pack_t(dst, (const f32u *)g->b + at, g->b_col, w, kc);
-    } else if (g->b_col == 1 && dtype == TN_DT_F32 && w == TNI_NR) {
-      const f32u *src = (const f32u *)g->b + at;
-      for (int64_t k = 0; k < kc; k++) memcpy(dst + k * TNI_NR, src + k * g->b_row, TNI_NR * sizeof(float));
     } else if (g->b_row == 1 && tni_is_half(dtype)) {
       float cols[TNI_NR * TNI_KC];
       for (int64_t i = 0; i < w; i++) tni_load_f32(dtype, g->b, at + i * g->b_col, kc, cols + i * kc);
