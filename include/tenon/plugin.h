@@ -177,7 +177,7 @@ typedef struct tn_slot {
   uint32_t engines; /* bit e = engine e touches it */
   uint32_t align;   /* of its memory, a power of two; 0: any */
   uint32_t reserved;
-  tn_id value; /* that it holds, or TN_NONE; of a WEIGHT either may stand */
+  tn_id value; /* that it holds, or TN_NONE; of a WEIGHT its constant or TN_NONE, as you like */
   tn_id need;  /* of a WEIGHT, else TN_NONE */
   tn_id alias; /* the INPUT slot that an OUTPUT may overwrite, or TN_NONE */
   tn_id reserved2;
