@@ -38,8 +38,9 @@ static tn_status fail(tn_error *err, tn_status st, const char *fmt, ...) {
 }
 
 /* ---- 1. The weight format ------------------------------------------------------------------------------------------
- * acme8: one signed byte a weight, row after row; then one float scale a row. The host calls size, begin, rows (from several threads) and end, and keeps the bytes: it packs
- * once and maps the file at every later start. No device is needed for that. unpack is what your kernels are judged by.
+ * acme8: one signed byte a weight, row after row; then one float scale a row. The host calls size, begin, rows (from
+ * several threads) and end, and keeps the bytes: it packs once and maps the file at every later start. No device is
+ * needed for that. unpack is what your kernels are judged by.
  */
 static tn_status acme8_size(const tn_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n,
                             tn_pack_size *out) {

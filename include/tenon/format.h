@@ -44,7 +44,7 @@ enum { TN_DENORM_KEEP = 0, TN_DENORM_FLUSH = 1 };
 enum { TN_NAN_PROPAGATE = 0, TN_NAN_UNDEFINED = 1 };
 typedef struct tn_numerics {
   tn_hdr h;
-  uint32_t act_dtype;   /* of q: TN_DT_I8, TN_DT_I16, TN_DT_I32, TN_DT_F16, TN_DT_F32 */
+  uint32_t act_dtype;   /* of q: TN_DT_I8, TN_DT_I16, TN_DT_I32, TN_DT_F16, TN_DT_BF16, TN_DT_F32 */
   uint32_t act_group;   /* elements along K that share a scale; 0 = K */
   uint32_t act_scheme;  /* TN_ACT_* */
   uint32_t act_round;   /* TN_ROUND_* */
@@ -207,7 +207,7 @@ struct tn_format {
   const char *name;      /* "w4g" ... ; [a-z0-9._-] */
   uint32_t version;      /* another one is another format */
   uint32_t bits;         /* of a code */
-  uint32_t group;        /* elements along K that share a scale; 0: by params */
+  uint32_t group;        /* elements along K that share a scale; 0: by params, or the whole row */
   uint32_t flags;        /* TN_FMT_* */
   float bits_per_weight; /* all in: codes, scales, zeros */
   /* Bound of |w - unpack(pack(w))| relative to the group's absmax. Where scale_dtype is F16, 2^-14 comes on top of it

@@ -173,7 +173,7 @@ enum { TN_REL_EQ = 1, TN_REL_LE = 2, TN_REL_GE = 3, TN_REL_MOD = 4, TN_REL_IN = 
  * The host takes a claim only where it can promise that: where the relation is proved when the model is loaded (sizes of
  * weights, say), and in these two cases. Else the claim counts as a no, whose text names the constraint. So LE and GE of a
  * length that only the run knows are a no: nothing bounds a context from above (docs/symbolic-shapes.md).
- * MOD of the context: the host rounds it up where that is proved to change nothing (TN_SYM_PADDABLE).
+ * MOD of the context, rhs up to 65536: the host rounds it up where that is proved to change nothing (TN_SYM_PADDABLE).
  * EQ and IN of the positions of a run: prompts are cut into pieces of the (largest) length, and a shorter one is padded to
  * the next allowed, where runs can be padded; decoding asks for S = 1. Else, and in TN_PHASE_ANY, the claim is a no. */
 typedef struct tn_constraint {
@@ -182,7 +182,7 @@ typedef struct tn_constraint {
   int64_t rhs;
 } tn_constraint;
 
-/* 1.1. Leaf. Values of a constraint IN: ascending, each at least 1, 64 at most. */
+/* 1.1. Leaf. Values of a constraint IN: ascending, each at least 1 (positions: 65536 at most), 64 at most. */
 typedef struct tn_value_set {
   const int64_t *v; /* [n] */
   uint32_t n;
@@ -240,7 +240,7 @@ typedef struct tn_claim_sink {
   tn_status (*node)(void *ctx, tn_id node, const tn_claim *c);
   /* All or nothing; groups may overlap. */
   tn_status (*group)(void *ctx, const tn_id *nodes, uint32_t n, const tn_claim *c);
-  /* Layouts of a cache, best first. Once a cache, by either of its two STATE values. */
+  /* Layouts of a cache, best first, 64 at most, alignments up to 65536. Once a cache, by either of its two values. */
   tn_status (*state)(void *ctx, tn_id value, const tn_layout *const *accepted, uint32_t n);
 } tn_claim_sink;
 

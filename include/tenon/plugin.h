@@ -177,7 +177,7 @@ typedef struct tn_slot {
   uint32_t engines; /* bit e = engine e touches it */
   uint32_t align;   /* of its memory, a power of two; 0: any */
   uint32_t reserved;
-  tn_id value; /* that it holds, or TN_NONE; of a WEIGHT either may stand */
+  tn_id value; /* that it holds, or TN_NONE; of a WEIGHT its constant or TN_NONE, as you like */
   tn_id need;  /* of a WEIGHT, else TN_NONE */
   tn_id alias; /* the INPUT slot that an OUTPUT may overwrite, or TN_NONE */
   tn_id reserved2;
@@ -262,9 +262,9 @@ typedef struct tn_buffer_req {
 
 /* Memory of one use. What engines read of INPUT and STEP values lies in one buffer of the device, which the host writes
  * once per step.
- * Values of INPUT, OUTPUT, STEP and TEMP slots, and constants that set() gets without a blob, are dense, row-major:
- * the last stride is 1, each other one is the product of the dims after it. Only a STATE has strides of its own
- * (tn_layout). Packed weights, slots without a value and scratch have rank 0: only their bytes count. */
+ * Values of INPUT, OUTPUT and STEP slots, and constants that set() gets without a blob, are dense, row-major: the last
+ * stride is 1, each other one is the product of the dims after it. So is the value of a TEMP slot, of which eval gives the
+ * dims: TEMP, packed weights and scratch have rank 0, and only bytes count. A STATE has strides of its own (tn_layout). */
 typedef struct tn_view {
   tn_hdr h;
   tn_buffer *buffer;      /* the root that engines find it in; NULL: host memory */

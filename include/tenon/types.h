@@ -71,7 +71,7 @@ typedef struct tn_error {
   char where[128];   /* file, file:line:column, node, tensor or key; may be empty */
 } tn_error;
 
-/* A tn_error with the whole message behind it, for applications: tn_long_error_init, then `&e.error` wherever a call
+/* A tn_error with the whole message after it, for applications: tn_long_error_init, then `&e.error` wherever a call
  * takes a tn_error. The text is the last TN_ERROR_TEXT bytes of error.h.size; tn_error_text reads it. */
 #define TN_ERROR_TEXT 3688
 typedef struct tn_long_error {

@@ -232,6 +232,48 @@ static void state_compare(tni_cf *cf, caller_state *before, const char *step) {
   *before = now; /* each change is said once */
 }
 
+/* Signals that a thread of the application's should take: whether task `tid` takes one of them, and which. */
+static int signal_taken(const char *tid) {
+  static const int asked[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGALRM, SIGCHLD, SIGIO};
+  char path[64], line[256];
+  unsigned long long blocked = ~0ull;
+  snprintf(path, sizeof path, "/proc/self/task/%.20s/status", tid);
+  FILE *f = fopen(path, "re");
+  while (f && fgets(line, sizeof line, f))
+    if (sscanf(line, "SigBlk: %llx", &blocked) == 1) break;
+  if (f) fclose(f);
+  for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
+    if (!(blocked >> (asked[i] - 1) & 1)) return asked[i];
+  return 0;
+}
+
+/* Threads that take such signals, and the last one's signal. */
+static int open_threads(int *signal) {
+  DIR *d = opendir("/proc/self/task");
+  int n = 0;
+  for (struct dirent *e; d && (e = readdir(d));) {
+    const int taken = e->d_name[0] == '.' ? 0 : signal_taken(e->d_name);
+    if (taken) n++, *signal = taken;
+  }
+  if (d) closedir(d);
+  return n;
+}
+
+/* A thread of the plugin's own that takes signals runs the application's handlers. What a driver
+ * starts and keeps (TN_PLUGIN_RESIDENT) is noted. */
+static void threads_look(tni_cf *cf, const tn_plugin *p, int before, const char *step) {
+  int signal = 0;
+  const int more = open_threads(&signal) - before;
+  if (more <= 0) return;
+  const char *name = sigabbrev_np(signal);
+  if (TN_HAS(p, tn_plugin, flags) && p->flags & TN_PLUGIN_RESIDENT)
+    tni_cf_note(cf, "%s: %d threads take signals, SIG%s among them: a driver's doing?", step, more, name ? name : "?");
+  else
+    tni_cf_fail(cf,
+                "%s starts %d threads that take signals of the application's, SIG%s among them: block all but those of "
+                "faults while they are started (plugin.h, rule 7)", step, more, name ? name : "?");
+}
+
 static const tni_cf_claimed *first_claimed(const tni_cf_listing *l) {
   for (uint32_t i = 0; i < l->n_claimed; i++)
     if (l->claimed[i].verdict == TN_YES) return &l->claimed[i];
@@ -246,10 +288,12 @@ static void thread_state(tni_cf *cf, const void *arg) {
   tni_cf_rng r = tni_cf_rng_of(cf, 0);
   const tni_cf_claimed *c = first_claimed(cf->listing);
   char folder[64];
+  int signal = 0;
   (void)arg;
   output_watch();
   (void)folder_make(cf, folder, sizeof folder);
   state_read(&before);
+  const int open_before = open_threads(&signal);
   if (!h || !tni_cf_host_open(cf, h, NULL)) {
     free(h);
     folder_look(cf, folder);
@@ -257,6 +301,7 @@ static void thread_state(tni_cf *cf, const void *arg) {
     return;
   }
   state_compare(cf, &before, "loading, entry, enumerate or open");
+  threads_look(cf, h->p.plugin, open_before, "loading, entry, enumerate or open");
   if (c) {
     const bool claimed = tni_cf_rig_claim(&rig, h, tni_cf_graph_find(c->graph), c->phase, &r);
     state_compare(cf, &before, "claim");
@@ -264,6 +309,7 @@ static void thread_state(tni_cf *cf, const void *arg) {
     state_compare(cf, &before, "lower, packing, set, measure, bind or args");
     if (!ok || !tni_cf_rig_run(&rig, 0x5b, TNI_CF_EVEN)) tni_cf_fail(cf, "%s: %s", c->graph, rig.why);
     state_compare(cf, &before, "run, submit, map or unmap");
+    if (cf->verdict != TNI_CF_FAIL) threads_look(cf, h->p.plugin, open_before, "a run, from claim to submit,");
     tni_cf_rig_finish(&rig);
     state_compare(cf, &before, "args_free, unbind, release or destroy");
   }

@@ -12,9 +12,9 @@
 #include "runtime/pack/pack.h"
 
 enum { MOST_N = 64, MOST_K = 512, MOST_LEVELS = 256 * 16, ODD_GROUP = 24 };
-enum { AS_CHOSEN, BAD_CODE, BAD_SCALE, BAD_ZERO, BAD_GROUP, BAD_LEVEL, BAD_STEP, BAD_PARENT, WAYS };
+enum { AS_CHOSEN, BAD_CODE, BAD_SCALE, BAD_ZERO, BAD_GROUP, BAD_LEVEL, BAD_STEP, BAD_PARENT, BAD_SIGN, WAYS };
 static const char *const way_names[WAYS] = {"as chosen", "a code",       "a scale", "a zero point", "a length of groups",
-                                            "a level",   "a step",       "a row's scale"};
+                                            "a level",   "a step",       "a row's scale", "a scale below 0"};
 
 /* A quantized matrix; first, what the format gets. */
 typedef struct chosen {
@@ -152,6 +152,9 @@ static bool spoil(chosen *c, int way, tni_cf_rng *r) {
     case BAD_PARENT:
       c->parents[at / (uint64_t)c->blocks] = g->scale_dtype == TN_DT_F16 ? g->scale_unit / 3 : INFINITY;
       return g->n_steps > 0;
+    case BAD_SIGN:
+      c->scales[at] = -fabsf(c->scales[at] != 0 ? c->scales[at] : g->scale_unit);
+      return !g->n_steps && !(g->flags & TN_GRID_SIGNED);
     default:
       return true;
   }

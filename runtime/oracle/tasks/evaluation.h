@@ -67,6 +67,8 @@ TN_MUST_CHECK tn_status tni_ref_fused(tni_evaluation *ev, tn_id node, tni_evalua
 
 /* What f32 results of attention may be off by, from its operands: out->bound, not under 1e-5 of the largest. */
 TN_MUST_CHECK tn_status tni_ref_attend_bound(tni_evaluation *ev, const tn_node *n, tni_evaluated *out);
+/* A LayerNormalization of f32, ONNX's or tenon's, computed in double: out->t, and out->bound, not under 1e-5 of the largest. */
+TN_MUST_CHECK tn_status tni_ref_norm(tni_evaluation *ev, const tn_node *n, tni_evaluated *out);
 /* Adds what graph.h (tn_layout) lets who attends over rows of bfloat16, float16 or int8 round. */
 TN_MUST_CHECK tn_status tni_ref_kept_bound(tni_evaluation *ev, const tn_node *n, tni_evaluated *out);
 /* Input i of n as floats; NULL: it is not there, or has no magnitudes. */

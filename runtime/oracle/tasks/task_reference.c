@@ -129,6 +129,8 @@ static tn_status evaluate_node(tni_evaluation *ev, tn_id node) {
   else
     st = host_node(ev, node, false, out);
   if (st == TN_OK && tni_is_attention(n->op)) st = tni_ref_attend_bound(ev, n, out);
+  if (st == TN_OK && (n->op == TN_OP_LAYER_NORMALIZATION || n->op == TN_OP_TENON_LAYER_NORMALIZATION))
+    st = tni_ref_norm(ev, n, out);
   ev->n_done += n->n_out;
   return st;
 }

@@ -146,6 +146,13 @@ static tn_status grid_whole(const tn_format *f, const int64_t *params, uint32_t 
   return st;
 }
 
+/* Scales below 0, which it takes, are not on the grid that it states. */
+static tn_status grid_unsigned(const tn_format *f, const int64_t *params, uint32_t n, tn_grid *out) {
+  const tn_status st = real_of(f)->grid(f, params, n, out);
+  if (TN_HAS(out, tn_grid, flags)) out->flags &= ~(uint32_t)TN_GRID_SIGNED;
+  return st;
+}
+
 void edges_format(tn_format *f, const tn_format *real) {
   for (int i = 0; i < MOST; i++)
     if (!known[i].f || known[i].f == f) {
@@ -160,6 +167,7 @@ void edges_format(tn_format *f, const tn_format *real) {
   if (IS(LATER_WEIGHT)) f->begin = begin_exact;
   if (IS(LATER_BLOB)) f->unpack = unpack_exact;
   if (IS(READS_QUANT)) f->flags |= TN_FMT_READS_QUANT;
+  if (IS(KEEP_SIGN)) f->grid = grid_unsigned;
   if (IS(GRID_WHOLE) && TN_HAS(f, tn_format, grid)) f->grid = grid_whole;
 }
 

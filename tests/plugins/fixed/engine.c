@@ -277,6 +277,7 @@ bool fixed_engine_start(fixed_device *d) {
   pthread_cond_init(&d->news, NULL);
   sigfillset(&all);
   sigdelset(&all, SIGSEGV), sigdelset(&all, SIGBUS), sigdelset(&all, SIGFPE), sigdelset(&all, SIGILL);
+  if (d->wrong == FIXED_signals) sigemptyset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   for (uint32_t e = 0; ok && e < FIXED_ENGINES; e++) {
     d->queues[e].device = d;
