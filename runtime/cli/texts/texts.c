@@ -84,7 +84,7 @@ int cli_texts_chats(const char *path, const char *text, size_t n) {
   json_t *list = NULL, *v;
   size_t i;
   tn_error err;
-  tni_error_begin(&err);
+  tni_error_init(&err);
   if (kind_of(path) == ONE || list_of(path, text, n, &list, &err) != TN_OK) return 0;
   int chats = 0;
   json_array_foreach(list, i, v) chats |= messages_of(v) != NULL;
