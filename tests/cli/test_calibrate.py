@@ -197,7 +197,7 @@ class Calibrate(common.Case):
 
     # --- stopped, and gone on with
 
-    TEXTS = 120
+    TEXTS = 40
 
     def long_texts(self):
         """Two passes in many pieces: some seconds of processor time."""
