@@ -206,11 +206,25 @@ typedef struct tn_calibration_text {
   const char *name;
   const void *bytes;
   uint64_t n_bytes, tokens;
+  const char *options; /* what else decides which rows run, for keep and resume; NULL: nothing */
+  uint64_t done;       /* the caller's count of what has run in this pass, for keep */
 } tn_calibration_text;
 /* Writes the YAML file; a file that is there is replaced as a whole, or kept. TN_E_INVALID: the passes differ, or there
  * was one only. */
 TN_API TN_MUST_CHECK tn_status tn_model_calibration_save(tn_model *m, const tn_calibration_text *text, const char *path,
                                                          tn_error *err);
+/* Writes what was recorded so far as one file with checksums, PATH.tmp first, which replaces one at path as a whole or
+ * leaves it: for a process that may be stopped. It is for this model with the passes that it was loaded with, this text
+ * and these options, and for machines of this byte order. Not while a session of m runs, nor after a run that failed,
+ * which may have counted in part. TN_E_IO with the system's reason. */
+TN_API TN_MUST_CHECK tn_status tn_model_calibration_keep(tn_model *m, const tn_calibration_text *text, const char *path,
+                                                         tn_error *err);
+/* m, of which nothing has run yet, goes on where the one that was kept ended: what is saved at the end has the same
+ * bytes. *pass: 1, or 2 where tn_model_calibration_next came before; *done: of tn_calibration_text. TN_E_UNAVAILABLE,
+ * TN_E_IO: the file is not there, or cannot be read. TN_E_CORRUPT: it is damaged, or no such file. TN_E_INVALID: it is of
+ * another model, other passes, another text or other options, or m has recorded something. Nothing changes then. */
+TN_API TN_MUST_CHECK tn_status tn_model_calibration_resume(tn_model *m, const tn_calibration_text *text, const char *path,
+                                                           uint32_t *pass, uint64_t *done, tn_error *err);
 
 /* An input or output. dims[i] -1 where symbolic, then dim_names[i] says how; rank -1 unknown. Lives with the model. */
 typedef struct tn_io_info {

@@ -3,6 +3,7 @@
  * Calibration: what the activations of a model look like on a text, for weight formats and kernels that need it.
  *
  *   record   tni_recorder, fed by the scheduler with each activation that meets a constant weight, twice over one text
+ *   keep     tni_recorder_keep, tni_recorder_resume: a recorder as a file, so that one that was stopped goes on
  *   file     tni_calib_write, tni_calib_read: YAML, bound to one model by a hash (docs/calibration.md)
  *   attach   tni_calib_attach: tn_value.stats of the activations, tn_weight.x of the weights, on every view
  *
@@ -79,5 +80,18 @@ TN_MUST_CHECK tn_status tni_recorder_next(tni_recorder *r, tn_error *err);
  * rows, or there was no second. */
 TN_MUST_CHECK tn_status tni_recorder_result(const tni_recorder *r, tni_arena *arena, const tni_calib_entry **out,
                                             uint32_t *n, tn_error *err);
+
+/* Of what a recorder that is kept has recorded, and how far it is. */
+typedef struct tni_calib_place {
+  char model[TNI_CALIB_HEX + 1], text[TNI_CALIB_HEX + 1], options[TNI_CALIB_HEX + 1]; /* hashes in hexadecimal */
+  uint64_t done; /* the caller's count of what has run in this pass */
+} tni_calib_place;
+/* Writes r as it is: PATH.tmp, fsync, rename. Not while a run adds to it. TN_E_IO: path is what it was. */
+TN_MUST_CHECK tn_status tni_recorder_keep(tni_recorder *r, const tni_calib_place *at, const char *path, tn_error *err);
+/* r, which has recorded nothing yet, becomes the one that was kept, bit for bit. at: of what; done is set. *pass: 1 or 2.
+ * TN_E_UNAVAILABLE: there is no such file. TN_E_IO: it cannot be read. TN_E_CORRUPT: it is damaged, or no such file.
+ * TN_E_INVALID: it is of something else, or r has recorded something. Nothing changes then. */
+TN_MUST_CHECK tn_status tni_recorder_resume(tni_recorder *r, tni_calib_place *at, const char *path, uint32_t *pass,
+                                            tn_error *err);
 
 #endif

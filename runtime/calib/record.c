@@ -4,39 +4,18 @@
  * and eight bits of the fraction. The bin's largest float is what is reported, so that the true percentile lies within
  * 2^-8 below it. Histograms add up: the order of runs does not matter. Sums are in double, in the order of rows.
  */
+#include "runtime/calib/recorder.h"
+
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/base.h"
-#include "runtime/calib/calib.h"
 
-enum { BIN_SHIFT = 15, N_BINS = 1 << 16, STRIP = 4096 };
+enum { BIN_SHIFT = 15, STRIP = 4096 };
 static const float ABOVE = 127.5f; /* what int8 codes cannot hold: |x / s| rounds to 128 or more */
 
-typedef struct watch {
-  tn_id x, node; /* recorded before this node, the first that reads x */
-  const char *name;
-  const char **weights;
-  uint32_t n_weights, cap_weights;
-  int64_t K;
-  uint64_t *bins; /* [N_BINS], the first pass only */
-  double *sum, *sum2;
-  uint64_t *over;
-  uint64_t rows[2], count;
-  float absmax, p999, limit;
-} watch;
-
-struct tni_recorder {
-  pthread_mutex_t lock;
-  watch *w;
-  uint32_t n, n_nodes;
-  uint32_t *of_node; /* [n_nodes]: index into w, or TN_NONE */
-  int pass;          /* 0, 1 */
-};
-
-static bool add_weight(watch *w, const char *name) {
+static bool add_weight(tni_calib_watch *w, const char *name) {
   for (uint32_t i = 0; i < w->n_weights; i++)
     if (strcmp(w->weights[i], name) == 0) return true;
   if (w->n_weights == w->cap_weights) {
@@ -50,17 +29,17 @@ static bool add_weight(watch *w, const char *name) {
   return true;
 }
 
-static watch *find_watch(const tni_recorder *r, tn_id x) {
+static tni_calib_watch *find_watch(const tni_recorder *r, tn_id x) {
   for (uint32_t i = 0; i < r->n; i++)
     if (r->w[i].x == x) return &r->w[i];
   return NULL;
 }
 
 static bool start_watch(tni_recorder *r, const tni_graph *g, tn_id node, const tni_product *p) {
-  watch *w = &r->w[r->n];
-  *w = (watch){.x = p->x, .node = node, .name = tni_graph_value(g, p->x)->pub.name, .K = p->K};
+  tni_calib_watch *w = &r->w[r->n];
+  *w = (tni_calib_watch){.x = p->x, .node = node, .name = tni_graph_value(g, p->x)->pub.name, .K = p->K};
   r->n++;
-  w->bins = calloc(N_BINS, sizeof *w->bins);
+  w->bins = calloc(TNI_CALIB_BINS, sizeof *w->bins);
   w->sum = calloc((size_t)p->K, sizeof *w->sum);
   w->sum2 = calloc((size_t)p->K, sizeof *w->sum2);
   w->over = calloc((size_t)p->K, sizeof *w->over);
@@ -73,7 +52,7 @@ static bool watch_nodes(tni_recorder *r, const tni_graph *g) {
   for (tn_id i = 0; i < g->n_nodes; i++) {
     r->of_node[i] = TN_NONE;
     if (g->nodes[i]->dynamic || !tni_calib_product(g, i, &p)) continue;
-    watch *w = find_watch(r, p.x);
+    tni_calib_watch *w = find_watch(r, p.x);
     if (w && w->K != p.K) continue; /* no model has that: x has one last dim */
     if (!w && !start_watch(r, g, i, &p)) return false;
     if (!w) w = &r->w[r->n - 1];
@@ -90,12 +69,13 @@ tn_status tni_recorder_create(const tni_graph *g, tni_recorder **out, tn_error *
   r->n_nodes = g->n_nodes;
   r->w = calloc((size_t)g->n_nodes + 1, sizeof *r->w);
   r->of_node = calloc((size_t)g->n_nodes + 1, sizeof *r->of_node);
-  if (!r->w || !r->of_node || !watch_nodes(r, g)) {
+  const bool ok = r->w && r->of_node && watch_nodes(r, g);
+  const tn_status st = ok ? tni_calib_model_hash(g, r->graph, err) : tni_fail_memory(err, g->name);
+  if (st == TN_OK)
+    *out = r;
+  else
     tni_recorder_destroy(r);
-    return tni_fail_memory(err, g->name);
-  }
-  *out = r;
-  return TN_OK;
+  return st;
 }
 
 void tni_recorder_destroy(tni_recorder *r) {
@@ -118,7 +98,7 @@ tn_id tni_recorder_value(const tni_recorder *r, tn_id node) {
 }
 
 /* Elements [at, at + n) of the tensor, which starts a row. false: not finite. */
-static bool measure_row(watch *w, const float *x, int64_t at, int64_t n) {
+static bool measure_row(tni_calib_watch *w, const float *x, int64_t at, int64_t n) {
   for (int64_t i = 0, k = at % w->K; i < n; i++, k = k + 1 == w->K ? 0 : k + 1) {
     const float a = fabsf(x[i]);
     uint32_t bits;
@@ -132,11 +112,11 @@ static bool measure_row(watch *w, const float *x, int64_t at, int64_t n) {
   return true;
 }
 
-static void count_over(watch *w, const float *x, int64_t at, int64_t n) {
+static void count_over(tni_calib_watch *w, const float *x, int64_t at, int64_t n) {
   for (int64_t i = 0, k = at % w->K; i < n; i++, k = k + 1 == w->K ? 0 : k + 1) w->over[k] += fabsf(x[i]) > w->limit;
 }
 
-static tn_status add_rows(tni_recorder *r, watch *w, const tni_tensor *t, int64_t count, tn_error *err) {
+static tn_status add_rows(tni_recorder *r, tni_calib_watch *w, const tni_tensor *t, int64_t count, tn_error *err) {
   float strip[STRIP];
   for (int64_t at = 0; at < count; at += STRIP) {
     const int64_t n = count - at < STRIP ? count - at : STRIP;
@@ -152,7 +132,7 @@ static tn_status add_rows(tni_recorder *r, watch *w, const tni_tensor *t, int64_
 }
 
 tn_status tni_recorder_add(tni_recorder *r, tn_id x, const tni_tensor *t, tn_error *err) {
-  watch *w = find_watch(r, x);
+  tni_calib_watch *w = find_watch(r, x);
   int64_t count = 0;
   if (!w) return tni_fail(err, TN_E_INTERNAL, NULL, "a value that nobody records");
   if (tni_dims_count(t->dims, t->rank, &count) != TN_OK || !t->rank || t->dims[t->rank - 1] != w->K)
@@ -165,31 +145,32 @@ tn_status tni_recorder_add(tni_recorder *r, tn_id x, const tni_tensor *t, tn_err
 }
 
 /* The largest float of the bin that holds the value which 99.9 % of all are not above. */
-static float watch_percentile(const watch *w) {
+static float watch_percentile(const tni_calib_watch *w) {
   const uint64_t below = w->count - w->count / 1000;
   uint64_t seen = 0;
   uint32_t bin = 0;
-  while (bin < N_BINS - 1 && (seen += w->bins[bin]) < below) bin++;
+  while (bin < TNI_CALIB_BINS - 1 && (seen += w->bins[bin]) < below) bin++;
   const uint32_t bits = ((bin + 1) << BIN_SHIFT) - 1;
   float top;
   memcpy(&top, &bits, sizeof top);
   return top < w->absmax ? top : w->absmax;
 }
 
+void tni_calib_watch_next(tni_calib_watch *w, float p999) {
+  w->p999 = p999;
+  w->limit = (float)((double)p999 / 127 * (double)ABOVE);
+  free(w->bins);
+  w->bins = NULL;
+}
+
 tn_status tni_recorder_next(tni_recorder *r, tn_error *err) {
   if (r->pass) return tni_fail(err, TN_E_INVALID, NULL, "calibration has two passes, not more");
-  for (uint32_t i = 0; i < r->n; i++) {
-    watch *w = &r->w[i];
-    w->p999 = w->count ? watch_percentile(w) : 0;
-    w->limit = (float)((double)w->p999 / 127 * (double)ABOVE);
-    free(w->bins);
-    w->bins = NULL;
-  }
+  for (uint32_t i = 0; i < r->n; i++) tni_calib_watch_next(&r->w[i], r->w[i].count ? watch_percentile(&r->w[i]) : 0);
   r->pass = 1;
   return TN_OK;
 }
 
-static bool fill_entry(const watch *w, tni_arena *arena, tni_calib_entry *e) {
+static bool fill_entry(const tni_calib_watch *w, tni_arena *arena, tni_calib_entry *e) {
   const size_t K = (size_t)w->K;
   float *over = TNI_NEW_ARRAY(arena, float, K), *mean = TNI_NEW_ARRAY(arena, float, K),
         *square = TNI_NEW_ARRAY(arena, float, K);
@@ -222,7 +203,7 @@ tn_status tni_recorder_result(const tni_recorder *r, tni_arena *arena, const tni
   uint32_t m = 0;
   if (!list) return tni_fail_memory(err, NULL);
   for (uint32_t i = 0; i < r->n; i++) {
-    const watch *w = &r->w[i];
+    const tni_calib_watch *w = &r->w[i];
     if (w->rows[0] != w->rows[1])
       return tni_fail(err, TN_E_INVALID, w->name, "activation '%s': %llu rows in the first pass, %llu in the second",
                       w->name, (unsigned long long)w->rows[0], (unsigned long long)w->rows[1]);

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Activation statistics. The host runs the text twice: the first pass finds maxima and percentiles, the second counts
- * what lies above. A text that is longer than a piece is cut into pieces, each with BOS in front and a context of its
- * own.
+ * Activation statistics: options, the model, and what was found.
  */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "runtime/cli/generate.h"
+#include "runtime/cli/calibrate/calibrate.h"
 #include "runtime/cli/cli.h"
-#include "runtime/cli/texts/texts.h"
+#include "runtime/cli/generate.h"
 
 enum { DEFAULT_PIECE = 512 };
 
@@ -20,58 +17,6 @@ typedef struct calib_opts {
   char *text, *out;
   int max_tokens, piece;
 } calib_opts;
-
-typedef struct calibrator {
-  cli *c;
-  const calib_opts *o;
-  tn_lm *lm;
-  tn_chat *chat;
-  size_t piece; /* tokens that run at once, BOS included */
-  int pass;
-  uint64_t tokens; /* of this pass */
-} calibrator;
-
-static void show_progress(const calibrator *k, size_t index, size_t count) {
-  if (!isatty(STDERR_FILENO)) return;
-  fprintf(stderr, "\rpass %d of 2: text %zu of %zu, %llu tokens ", k->pass, index + 1, count,
-          (unsigned long long)k->tokens);
-}
-
-static tn_status run_piece(calibrator *k, const int32_t *ids, size_t n) {
-  const float *logits;
-  size_t rows, vocab;
-  tn_chat_reset(k->chat);
-  k->tokens += n;
-  return tn_chat_score(k->chat, ids, n, &logits, &rows, &vocab, &k->c->err);
-}
-
-/* BOS, if the text begins with it, begins every piece. */
-static tn_status run_ids(calibrator *k, int32_t *ids, size_t n, size_t index, size_t count) {
-  const bool bos = n && ids[0] == tn_lm_bos(k->lm);
-  const int32_t first = n ? ids[0] : 0;
-  tn_status st = TN_OK;
-  for (size_t at = 0; st == TN_OK && at < n;) {
-    const size_t left = n - at, m = left < k->piece ? left : k->piece;
-    if (bos) ids[at] = first; /* the token in its place ran in the piece before */
-    show_progress(k, index, count);
-    st = run_piece(k, ids + at, m);
-    if (st == TN_OK && cli_interrupted()) st = TN_E_CANCELLED;
-    at += m;
-    if (bos && at < n && k->piece > 1) at--;
-  }
-  return st;
-}
-
-static tn_status run_text(void *user, size_t index, size_t count, const char *text, size_t n) {
-  calibrator *k = user;
-  int32_t *ids = NULL;
-  size_t n_ids = 0;
-  tn_status st = cli_text_encode(k->lm, text, n, &ids, &n_ids, &k->c->err);
-  if (k->o->max_tokens && n_ids > (size_t)k->o->max_tokens) n_ids = (size_t)k->o->max_tokens;
-  if (st == TN_OK) st = run_ids(k, ids, n_ids, index, count);
-  free(ids);
-  return st;
-}
 
 static int print_values(cli *c, tn_model *m, const char *out) {
   static const char *const header[] = {"activation", "channels",         "rows",    "max",
@@ -103,42 +48,31 @@ static int print_values(cli *c, tn_model *m, const char *out) {
   return EXIT_DONE;
 }
 
-static tn_status run_passes(calibrator *k, const char *text, size_t n) {
-  tn_model *m = tn_lm_model(k->lm);
-  tn_status st = TN_OK;
-  for (k->pass = 1; st == TN_OK && k->pass <= 2; k->pass++) {
-    k->tokens = 0;
-    if (k->pass == 2) st = tn_model_calibration_next(m, &k->c->err);
-    if (st == TN_OK) st = cli_texts_each(k->lm, k->o->text, text, n, run_text, k, &k->c->err);
-  }
-  if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%*s\r", 60, "");
-  const char *slash = strrchr(k->o->text, '/');
-  const tn_calibration_text what = {.h = {sizeof what, 1, 0},
-                                    .name = slash ? slash + 1 : k->o->text,
-                                    .bytes = text,
-                                    .n_bytes = n,
-                                    .tokens = k->tokens};
-  return st == TN_OK ? cli_saved(k->c, tn_model_calibration_save(m, &what, k->o->out, &k->c->err)) : st;
+static tn_status run(cli *c, const cli_calibration *k, uint64_t *tokens) {
+  bool unsaved = false;
+  cli_cancel_chat(k->chat);
+  const tn_status st = cli_calibrate(k, tokens, &unsaved, &c->err);
+  cli_cancel_chat(NULL);
+  return unsaved ? cli_saved(c, st) : st;
 }
 
 static int calibrate_model(cli *c, const char *path, const calib_opts *o) {
-  calibrator k = {.c = c, .o = o};
+  cli_calibration k = {.out = o->out, .file = o->text, .max_tokens = o->max_tokens, .note = cli_note};
   char *text = NULL;
-  size_t n = 0;
-  tn_status st = cli_read(o->text, &text, &n, &c->err);
+  uint64_t tokens = 0;
+  tn_status st = cli_read(o->text, &text, &k.n, &c->err);
   if (st != TN_OK) return cli_fail(c, st);
+  k.text = text;
   int rc = gen_load(c, path, TN_MODEL_CALIBRATE, &k.lm);
   if (!rc) st = tn_chat_create(k.lm, &k.chat, &c->err);
   if (!rc && st == TN_OK) {
     const int64_t context = tn_lm_context(k.lm);
     k.piece = o->piece ? (size_t)o->piece : DEFAULT_PIECE;
     if ((int64_t)k.piece > context) k.piece = (size_t)context;
-    cli_cancel_chat(k.chat);
-    st = run_passes(&k, text, n);
-    cli_cancel_chat(NULL);
+    st = run(c, &k, &tokens);
   }
   if (!rc) rc = st == TN_OK ? print_values(c, tn_lm_model(k.lm), o->out) : cli_fail(c, st);
-  if (!rc) cli_note("%llu tokens, written to '%s'", (unsigned long long)k.tokens, o->out);
+  if (!rc) cli_note("%llu tokens, written to '%s'", (unsigned long long)tokens, o->out);
   tn_chat_destroy(k.chat);
   tn_lm_destroy(k.lm);
   free(text);

@@ -18,6 +18,7 @@ GOOD = {
     ("tn_lm_load", "path"): "x->lm_path", ("tn_lm_longest", "path"): "x->lm_path",
     ("tn_embedder_load", "path"): "x->embed_path", ("tn_classifier_load", "path"): "x->classify_path",
     ("tn_model_dump", "path"): "x->out_path", ("tn_model_calibration_save", "path"): "x->out_path",
+    ("tn_model_calibration_keep", "path"): "x->out_path", ("tn_model_calibration_resume", "path"): "x->out_path",
     ("tn_model_dump", "format"): '"text"', ("tn_model_find", "file"): '"model.onnx"', ("tn_model_find", "path"): "x->lm_path",
     ("tn_model_format_report", "format"): '"w4g"', ("tn_model_format_report", "n"): "1",
     ("tn_model_format_report", "params"): "x->format_params",
@@ -75,6 +76,7 @@ BY_TYPE = {
 # The call as it should be need not succeed on the fixture, for this reason.
 NOT_OK = {
     "tn_model_calibration_next": "the model does not record", "tn_model_calibration_save": "the model does not record",
+    "tn_model_calibration_keep": "the model does not record", "tn_model_calibration_resume": "the model does not record",
     "tn_session_capture_report": "no TN_MODEL_CAPTURE", "tn_session_capture_case": "no TN_MODEL_CAPTURE",
     "tn_quantize": "takes minutes: its arguments are looked at before", "tn_bundle_make": "takes minutes: its arguments are looked at before", "tn_bundle_check": "there is no bundle",
     "tn_model_format_report": "no plugin of this profile states a format", "tn_runtime_bind_thread": "the system may refuse",

@@ -18,5 +18,6 @@ int says(const tn_error *e, const char *text);
 void suite_record(void);
 void suite_file(void);
 void suite_attach(void);
+void suite_keep(void);
 
 #endif

@@ -72,6 +72,7 @@ int main(void) {
   suite_record();
   suite_file();
   suite_attach();
+  suite_keep();
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   const unsigned failures = CU_get_number_of_failures();

@@ -4,7 +4,9 @@ import json
 import os
 import pathlib
 import re
+import resource
 import signal
+import struct
 import subprocess
 import time
 
@@ -193,19 +195,144 @@ class Calibrate(common.Case):
         bad.write_text('["a", 3]')
         self.fails(3, "element 1 is neither a string nor a conversation", args=["calibrate", DEMO, "--text", bad, "-o", self.out])
 
-    def test_interrupted(self):
-        """Ctrl-C: 130, and the file that was there is the same."""
-        self.out.write_text("before")
-        self.text.write_text(TEXT * 400)
+    # --- stopped, and gone on with
+
+    TEXTS = 40
+
+    def long_texts(self):
+        """Two passes in many pieces: some seconds of processor time."""
+        self.text = self.tmp / "long.json"
+        self.text.write_text(json.dumps([TEXT * (1 + i % 3) for i in range(self.TEXTS)]))
+        return ["--piece", 16, "--threads", 1]
+
+    def place(self):
+        """Pass and pieces that OUT.partial says; (0, 0) where there is none."""
+        try:
+            magic, order, p, done = struct.unpack_from("<8sIIQ", self.partial.read_bytes())
+        except FileNotFoundError:
+            return 0, 0
+        self.assertEqual(magic, b"TENONCP1")
+        return p, done
+
+    @staticmethod
+    def processor_time(pid):
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self, there, more, how=signal.SIGKILL, code=-signal.SIGKILL):
+        """Runs until there(place()), then `how`. The process stands still for a while after each 0.1 s of its own time: the
+        clock that OUT.partial is written by goes on, so that it is written in a pass of 0.3 s too."""
         env = dict(os.environ, TENON_PROFILE_PATH=str(SOURCE / "configs"), TENON_CACHE_DIR=str(self.cache))
-        p = subprocess.Popen([TENON, "calibrate", DEMO, "--text", self.text, "-o", self.out], env=env,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        time.sleep(1.5)
-        p.send_signal(signal.SIGINT)
-        out, err = p.communicate(timeout=120)
-        self.assertEqual(p.returncode, 130, err)
+        p = subprocess.Popen([*common.EMULATOR, TENON, *map(str, ["calibrate", DEMO, "--text", self.text, "-o", self.out, *more])],
+                             env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        last = 0
+        try:
+            while p.poll() is None and not there(self.place()):
+                time.sleep(0.005)
+                if self.processor_time(p.pid) < last + 0.1:
+                    continue
+                p.send_signal(signal.SIGSTOP)
+                time.sleep(0.7)
+                last = self.processor_time(p.pid)
+                if not there(self.place()):
+                    p.send_signal(signal.SIGCONT)
+            p.send_signal(how)
+            p.send_signal(signal.SIGCONT)
+            err = p.communicate(timeout=300)[1]
+        finally:
+            p.kill()
+        self.assertEqual(p.returncode, code, err)
+        self.assertTrue(there(self.place()), self.place())
+        return err
+
+    @property
+    def partial(self):
+        return self.out.with_name(self.out.name + ".partial")
+
+    def clean(self, *more):
+        """What a call that nobody stops writes."""
+        out = self.tmp / "clean.yaml"
+        r = self.ok("calibrate", DEMO, "--text", self.text, "-o", out, *more)
+        self.assertNotIn("goes on", r.stderr)
+        return out.read_bytes()
+
+    def left(self):
+        return sorted(f.name for f in self.tmp.iterdir() if f.name.startswith(self.out.name))
+
+    def test_killed(self):
+        """In the first pass, between the passes, in the second: the bytes of a call that nobody stopped. Then that file
+        under other texts and options, and damaged."""
+        more = self.long_texts()
+        want = self.clean(*more)
+        self.out.write_text("before")
+        err = self.stop(lambda at: at > (1, 0), more)
+        self.assertNotIn("goes on", err)
+        first = self.partial.read_bytes()
+        (self.tmp / "c.yaml.partial.tmp").write_text("left by a process that was killed")
+        err = self.stop(lambda at: at >= (2, 0), more)
+        self.assertRegex(err, rf"goes on at text [1-9]\d* of {self.TEXTS}, pass 1 of 2\n")
+        at = self.place()
+        err = self.stop(lambda now: now > at, more)
+        self.assertRegex(err, rf"goes on at text [1-9]\d* of {self.TEXTS}, pass 2 of 2\n")
         self.assertEqual(self.out.read_text(), "before")
-        self.assertEqual([f.name for f in self.tmp.iterdir() if ".tmp." in f.name], [])
+        self.assertEqual(self.left(), ["c.yaml", "c.yaml.partial"])
+        err = self.calibrate(*more).stderr
+        self.assertRegex(err, rf"goes on at text [1-9]\d* of {self.TEXTS}, pass 2 of 2\n")
+        self.assertEqual(self.out.read_bytes(), want)
+        self.assertEqual(self.left(), ["c.yaml"])
+        self.begins_anew(first, more)
+
+    def begins_anew(self, kept, more):
+        short = self.tmp / "short.txt"
+        short.write_text(TEXT)
+        cases = [("is of this text with other options", self.text, kept, ["--max-tokens", 2, *more[2:]]), ("is of another text", short, kept, more)]
+        cases += [("is damaged", short, bytes(b), more) for b in (
+            kept[:-1], kept[:100], b"", b"a text of somebody\n" * 100, kept[:500] + bytes([kept[500] ^ 1]) + kept[501:], kept + b"\0")]
+        for says, self.text, held, options in cases:
+            want = self.clean(*options)
+            self.partial.write_bytes(held)
+            err = self.calibrate(*options).stderr
+            self.assertRegex(err, rf"(?m)^'{self.partial}' {says}.*: begins anew$")
+            self.assertEqual(self.out.read_bytes(), want, says)
+            self.assertEqual(self.left(), ["c.yaml"])
+
+    def test_interrupted(self):
+        """Ctrl-C: 130, the file that was there is the same, and the same command goes on."""
+        more = self.long_texts()
+        self.out.write_text("before")
+        self.stop(lambda at: at > (1, 0), more, signal.SIGINT, 130)
+        self.assertEqual(self.out.read_text(), "before")
+        self.assertEqual(self.left(), ["c.yaml", "c.yaml.partial"])
+        r = self.calibrate(*more)
+        self.assertRegex(r.stderr, rf"goes on at text [1-9]\d* of {self.TEXTS}, pass 1 of 2\n")
+        self.assertEqual(self.out.read_bytes(), self.clean(*more))
+        self.assertEqual(self.left(), ["c.yaml"])
+
+    def test_out_cannot_be_written(self):
+        """What was recorded is kept, and the next call only writes."""
+        want = self.clean()
+        self.out.mkdir()
+        self.fails(6, f"cannot write '{self.out}'", args=["calibrate", DEMO, "--text", self.text, "-o", self.out])
+        self.assertEqual(self.left(), ["c.yaml", "c.yaml.partial"])
+        self.out.rmdir()
+        self.assertIn("all texts ran before", self.calibrate().stderr)
+        self.assertEqual(self.out.read_bytes(), want)
+        self.assertEqual(self.left(), ["c.yaml"])
+
+    def test_full_disk(self):
+        """An error that names the file; what was there stays."""
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, 1 << 12))
+
+        self.out.write_text("before")
+        env = dict(os.environ, TENON_PROFILE_PATH=str(SOURCE / "configs"), TENON_CACHE_DIR=str(self.cache))
+        line = [*common.EMULATOR, TENON, *map(str, ["calibrate", DEMO, "--text", self.text, "-o", self.out])]
+        r = subprocess.run(line, capture_output=True, text=True, env=env, preexec_fn=limit, timeout=600)
+        self.assertEqual(r.returncode, 6, r.stderr)
+        self.assertIn(f"cannot write '{self.partial}': File too large", r.stderr)
+        self.assertEqual(self.out.read_text(), "before")
+        self.assertEqual(self.left(), ["c.yaml"])
 
     def test_weights_are_not_packed_anew(self):
         """A format that does not read statistics is mapped as before."""

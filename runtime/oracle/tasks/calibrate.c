@@ -62,6 +62,46 @@ tn_status tn_model_calibration_save(tn_model *m, const tn_calibration_text *text
   return st;
 }
 
+/* The hashes of what is recorded. */
+static tn_status find_place(const tn_model *m, const tn_calibration_text *text, tni_calib_place *at, tn_error *err) {
+  tn_calibration_text t;
+  const tn_status st = tni_take(&t, sizeof t, text, "tn_calibration_text", err);
+  if (st != TN_OK) return st;
+  const char *options = t.options ? t.options : "";
+  *at = (tni_calib_place){.done = t.done};
+  memcpy(at->model, m->hash, sizeof at->model);
+  tni_calib_text_hash(t.bytes, t.bytes ? t.n_bytes : 0, at->text);
+  tni_calib_text_hash(options, strlen(options), at->options);
+  return TN_OK;
+}
+
+tn_status tn_model_calibration_keep(tn_model *m, const tn_calibration_text *text, const char *path, tn_error *err) {
+  tni_error_begin(err);
+  TNI_NOT_NULL(m);
+  TNI_NOT_NULL(text);
+  TNI_NOT_NULL(path);
+  tni_calib_place at;
+  tn_status st = needs_recorder(m, err);
+  if (st == TN_OK) st = find_place(m, text, &at, err);
+  return st == TN_OK ? tni_recorder_keep(m->recorder, &at, path, err) : st;
+}
+
+tn_status tn_model_calibration_resume(tn_model *m, const tn_calibration_text *text, const char *path, uint32_t *pass,
+                                      uint64_t *done, tn_error *err) {
+  tni_error_begin(err);
+  TNI_NOT_NULL(m);
+  TNI_NOT_NULL(text);
+  TNI_NOT_NULL(path);
+  TNI_NOT_NULL(pass);
+  TNI_NOT_NULL(done);
+  tni_calib_place at;
+  tn_status st = needs_recorder(m, err);
+  if (st == TN_OK) st = find_place(m, text, &at, err);
+  if (st == TN_OK) st = tni_recorder_resume(m->recorder, &at, path, pass, err);
+  if (st == TN_OK) *done = at.done;
+  return st;
+}
+
 /* Names come from models: what is not UTF-8 is shown as such. */
 static json_t *text_json(const char *s) {
   json_t *j = json_string(s ? s : "");
