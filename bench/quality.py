@@ -16,8 +16,8 @@ weights: every linear layer of all-MiniLM-L6-v2 (from Python's package gt-all-mi
 --model; `tenon pack --report` does the work, and needs no device. --only: formats with this in their name. Beside the
 formats: INT2, INT3, INT4, INT8 (min/max, integer zero point, group 128), computed here. Python with numpy, and onnx for weights.
 table: every weight format of this machine's device, rounded and calibrated, and types of caches: KL, first choices, perplexity on two
-draws of texts, bits, speed; cosines of all-MiniLM-L6-v2; two charts beside peers (bench/results). A stopped call goes on from --work;
---minutes ends one (exit code 3: not all is there). --write puts page and charts into docs/.
+draws of texts, bits, speed; cosines of all-MiniLM-L6-v2; two charts. Peers' quantizers (--peers, default in bench/results) are beside
+them. A stopped call goes on from --work; --minutes ends one (exit code 3: not all is there). --write puts page and charts into docs/.
 """
 import argparse
 import glob

@@ -215,20 +215,52 @@ def markdown(header, rows):
     return "\n".join(lines + ["| " + " | ".join(map(str, r + [""] * (len(header) - len(r)))) + " |" for r in rows]) + "\n"
 
 
+def points(rows, draw):
+    """Bits, KL and the row, of rows that are packed and were scored on this draw."""
+    return [(r["bits"], r["draws"][draw]["kl_divergence"], r) for r in rows if r.get("bits") and draw in r["draws"]]
+
+
+def best(ps, bits):
+    """The point of the least loss that packs to no more than `bits`, as they are printed."""
+    return min((p for p in ps if p[0] <= bits + SHOWN), key=lambda p: p[1], default=None)
+
+
 def goals(rows, draws):
-    """Each goal beside the best row that packs to no more than its bits, as they are printed."""
+    """Each goal beside the best row that packs to no more than its bits."""
     out = []
     for bits, kl in GOALS:
-        best = None
-        for r in rows:
-            b = r.get("bits")
-            if b and b <= bits + SHOWN and r["draws"]:
-                got = r["draws"].get(draws[0], {}).get("kl_divergence")
-                if got is not None and (best is None or got < best[1]):
-                    best = (r, got, b)
-        out.append([bits, kl] + ([f"{best[0]['weights']}, {best[0]['how']}", f"{best[2]:.3f}", cell(best[0].get("file_bits"), ".3f"),
-                                  f"{best[1]:.4f}", "met" if best[1] <= kl else f"{best[1] / kl:.2f} of it"] if best else ["-"] * 5))
+        b = best(points(rows, draws[0]), bits)
+        out.append([bits, kl] + ([f"{b[2]['weights']}, {b[2]['how']}", f"{b[0]:.3f}", cell(b[2].get("file_bits"), ".3f"), f"{b[1]:.4f}",
+                                  "met" if b[1] <= kl else f"{b[1] / kl:.2f} of it"] if b else ["-"] * 5))
     return markdown(("bits", "goal, KL", "best row of so many packed bits", "bits, packed", "bits, file", "its KL", "result"), out)
+
+
+def peers_section(known, hows, header, body):
+    return "\n\n".join(["### Peers", known["by"] + ".", *hows, markdown(header, body)])
+
+
+def peers_of_language(known, of, rows, draws):
+    """Each peer's KL beside that of Tenon's best row of no more bits, by draw."""
+    body = {}
+    for i, d in enumerate(draws):
+        for p in (of if d == "first" else of.get(d, {"rows": []}))["rows"]:
+            r = body.setdefault(p["name"], [p["name"], cell(p["bits"], ".3f"), cell(p.get("packed"), ".3f")] + ["-"] * 3 * len(draws))
+            b = best(points(rows, d), p["bits"])
+            r[3 + 3 * i:6 + 3 * i] = [cell(p["kl"], ".4f")] + ([cell(b[1], ".4f"), f"{b[2]['weights']}, {b[2]['how']}"] if b else ["-"] * 2)
+    header = [h if d == "first" else f"{h}, {d} draw" for d in draws for h in ("its KL", "Tenon's", "by")]
+    hows = [of["how"], *(of[d]["how"] for d in draws if "how" in of.get(d, {}))]
+    return peers_section(known, hows, ["peer", "bits", "bits, packed", *header], list(body.values()))
+
+
+def peers_of_vectors(known, of, rows):
+    """Each peer's cosines beside those of Tenon's best row of no more bits. rows: as embeddings() has them."""
+    ours, body = [(float(r[2]), -float(r[3]), r) for r in rows if len(r) == 6 and r[2] != "-"], []
+    for p in of["rows"]:
+        b = best(ours, p["packed"])
+        body.append([p["name"], f"{p['packed']:.3f}", f"{p['mean']:.5f}", f"{p['least']:.5f}", p["nearest"]] +
+                    ([*b[2][3:], f"{b[2][0]}, {b[2][1]}"] if b else ["-"] * 4))
+    return peers_section(known, [of["how"]], ("peer", "bits, packed", "its cosine, mean", "least", "the same nearest text", "Tenon's, mean", "least",
+                                     "the same nearest text", "by"), body)
 
 
 def embeddings(a):
@@ -280,14 +312,12 @@ def embeddings(a):
     return [r for k, r in rows.items() if k != "stamp"]
 
 
-def charts(a, rows, draws, under):
+def charts(known, rows, draws, under):
     """KL over bits and over decode speed, as SVG."""
     import chart
     before, peers = {}, []
     with open(os.path.join(quality.HERE, "results", "2026-11-24-demo-quality.json"), encoding="utf-8") as f:
         before = json.load(f)["formats"]
-    with open(a.peers, encoding="utf-8") as f:
-        known = json.load(f)
     # Below 5 bits, those that no other one of as few bits betters: names want room.
     peers = [("peers", p["name"], p["bits"], p["kl"]) for p in known["rows"] if p["bits"] < 5 and not any(
         o["bits"] <= p["bits"] and o["kl"] < p["kl"] for o in known["rows"])]
@@ -347,7 +377,9 @@ def draws_of(texts, n, cut):
 def make(a):
     a.end = time.time() + 60 * a.minutes if a.minutes else float("inf")
     a.data = a.data or os.path.join(quality.ROOT, "..", "shared", "data")
-    a.peers = a.peers or os.path.join(quality.HERE, "results", "2026-11-22-ik-quality.json")
+    a.peers = a.peers or os.path.join(quality.HERE, "results", "2026-11-29-ik-quality.json")
+    with open(a.peers, encoding="utf-8") as f:
+        known = json.load(f)
     texts = {"demo": (os.path.join(quality.ROOT, "models", "demo"), os.path.join(quality.ROOT, "models", "train", "valid.json"), 30),
              "stories260k": (os.path.join(a.data, "lm", "stories260k-onnx"), os.path.join(a.data, "text", "tinystories_30.json"), 12)}
     page, pictures, speeds = [], {}, datetime.date.today()
@@ -356,6 +388,8 @@ def make(a):
             rows = embeddings(a)
             page.append("## all-MiniLM-L6-v2\n\nCosines of 200 paragraphs of WikiText-2 to the vectors of f32; calibrated on 200 others.\n\n" + markdown(
                 ("weights", "how", "bits, packed", "cosine, mean", "least", "the same nearest text"), rows))
+            if name in known:
+                page.append(peers_of_vectors(known, known[name], rows))
             continue
         model, path, n = texts[name]
         if not os.path.exists(model) or not os.path.exists(path):
@@ -373,11 +407,13 @@ def make(a):
         tokens = [next((r["draws"][d]["tokens"] for r in rows if d in r["draws"]), 0) for d in draws]
         header = HEADER[:4] + HEADER[4:4 + 3 * len(draws)] + HEADER[10:]
         if name == "demo":
-            pictures = charts(a, rows, list(draws), f"models/demo, {tokens[0]} tokens, {machine()}.")
+            pictures = charts(known, rows, list(draws), f"models/demo, {tokens[0]} tokens, {machine()}.")
             speeds = take_speeds(rows, PAGE) if a.no_speed else speeds
         page.append(f"## {name}\n\n{' and '.join(map(str, tokens))} tokens are scored.\n\n" + markdown(header, [cells(r, draws) for r in rows]))
         if name == "demo":
             page.append("### Goals\n\n" + goals(rows, list(draws)))
+        if name == "demo" or name in known:
+            page.append(peers_of_language(known, known if name == "demo" else known[name], rows, draws))
     text = "\n".join(page)
     print(text)
     for folder in [a.work] + ([os.path.join(quality.ROOT, "docs", "pictures")] if a.write else []):
