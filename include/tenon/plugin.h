@@ -416,7 +416,7 @@ struct tn_device {
   void (*destroy)(tn_buffer *b);
   /* Range [offset, offset + n) for the CPU; *ptr is its first byte. access: TN_READ, TN_WRITE; only WRITE: all of it will
    * be written, its content need not come. Several ranges of a buffer that do not meet may be mapped at once, and items
-   * may use what is not mapped. Buffers flagged TN_BUF_COHERENT stay mapped while items use them. */
+   * may use what is not mapped. Buffers flagged COHERENT stay mapped while items use them. Both may allocate, as submit. */
   tn_status (*map)(tn_buffer *b, uint64_t offset, uint64_t n, uint32_t access, void **ptr, tn_error *err);
   tn_status (*unmap)(tn_buffer *b, void *ptr, tn_error *err);
   /* 1.1. Asks that an item end soon, or (ticket NULL) all that the engine has. Each is completed all the same, with

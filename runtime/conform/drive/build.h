@@ -10,8 +10,9 @@
 
 enum { TNI_CN_MAX_IN = 10, TNI_CN_MAX_OUT = 8 };
 
-/* One operand. kind: 'x' an input of the graph of the row's dtype, 'f' one of float32, 'i' int64 in [0, limit), 'b'
- * bool, 'w' a constant of the row's dtype, 'c' a constant of float32, 'k' a constant of given int64s, '-' absent. */
+/* One operand. kind: 'x' an input of the graph of the row's dtype, 'h' the same, a mask that hides, 'f' one of float32,
+ * 'i' int64 in [0, limit), 'b' bool, 'w' a constant of the row's dtype, 'c' a constant of float32, 'k' a constant of
+ * given int64s, '-' absent. */
 typedef struct tni_cn_operand {
   char kind;
   tn_id value;

@@ -117,6 +117,7 @@ typedef struct tni_cf_drive {
   uint64_t flip; /* this bit of the first packed weight is flipped in what the device gets; UINT64_MAX: none */
   bool all_taken, reverse_rows; /* pack the rows' ranges from the end */
   bool aliased;                 /* outputs lie in the memory of the inputs that their slots name as alias */
+  uint8_t guard; /* what lies beside the inputs of instances; 0: what always does */
   char why[400];
 } tni_cf_drive;
 

@@ -107,7 +107,8 @@ static bool make_slot(tni_cf_inst *i, uint32_t slot, uint64_t measured) {
     memory_dense(&i->slot[slot], i->d->view.values[s->value], dims);
     return true;
   }
-  const uint8_t fill = s->kind == TN_SLOT_INPUT || s->kind == TN_SLOT_STEP ? GUARD_IN : GUARD_OUT;
+  const uint8_t in = i->d->guard ? i->d->guard : GUARD_IN,
+                fill = s->kind == TN_SLOT_INPUT || s->kind == TN_SLOT_STEP ? in : GUARD_OUT;
   if (!tni_cf_memory_make(i->d, slot, bytes, fill, &i->slot[slot], i->why, sizeof i->why)) return false;
   if (known) memory_dense(&i->slot[slot], i->d->view.values[s->value], dims);
   return true;

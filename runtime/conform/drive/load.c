@@ -126,6 +126,14 @@ static struct tni_cf_kept *add_kept(struct tni_cf_kept **list, const void *key, 
   return *list = k;
 }
 
+static void spoil(uint32_t way, uint8_t *data, uint64_t *n) {
+  if (!way || !*n) return;
+  if (way == 2) *n /= 2;
+  if (way == 5) --*n;
+  if (way == 2 || way == 5) return;
+  data[way == 1 ? *n / 2 : way == 3 ? *n - 1 : way == 6 ? *n / 4 : way == 7 ? *n - 1 - *n / 4 : 0] ^= 4;
+}
+
 /* The plugin's memory until it is shut down: every answer is a copy, spoiled where that is asked for. */
 static tn_status held_get(tni_cf_blobs *b, const void *key, uint64_t nkey, const void **data, uint64_t *n) {
   const struct tni_cf_kept *k = b->first;
@@ -133,9 +141,7 @@ static tn_status held_get(tni_cf_blobs *b, const void *key, uint64_t nkey, const
   if (!k) return TN_E_UNAVAILABLE;
   struct tni_cf_kept *copy = add_kept(&b->lent, key, nkey, k->bytes + nkey, k->n);
   if (!copy) return TN_E_NO_MEMORY;
-  if (b->spoil == 2) copy->n /= 2;
-  if (copy->n && b->spoil && b->spoil != 2)
-    copy->bytes[nkey + (b->spoil == 1 ? copy->n / 2 : b->spoil == 3 ? copy->n - 1 : 0)] ^= 4;
+  spoil(b->spoil, copy->bytes + nkey, &copy->n);
   b->hits++;
   *data = copy->bytes + nkey;
   *n = copy->n;

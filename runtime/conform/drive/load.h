@@ -69,7 +69,9 @@ long long tni_cf_fault_end(void);
 typedef struct tni_cf_blobs {
   struct tni_cf_kept *first, *lent;
   long long puts, hits;
-  uint32_t spoil; /* 0: none; of what is found 1: a bit in the middle is another, 2: half is missing, 3, 4: a bit at the ends */
+  /* 0: none; of what is found 1: a bit in the middle is another, 2: half is missing, 3, 4: a bit at the ends, 5: the last byte
+   * is missing, 6, 7: a bit in the first or last quarter. */
+  uint32_t spoil;
 } tni_cf_blobs;
 /* From here on cache_put and cache_get are those of b; NULL: of the host again. */
 void tni_cf_blobs_hold(tni_cf_blobs *b);

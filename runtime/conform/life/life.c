@@ -418,6 +418,7 @@ void tni_cf_life_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) add(ctx, &cases[i]);
   tni_cf_life_slope_cases(l, add, ctx);
+  tni_cf_life_left_cases(l, add, ctx);
   tni_cf_life_engine_cases(l, add, ctx);
   tni_cf_life_item_cases(l, add, ctx);
   tni_cf_life_cancel_cases(l, add, ctx);

@@ -430,5 +430,6 @@ void tni_cf_memory_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   }
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) add(ctx, &cases[i]);
   tni_cf_memory_exact_cases(l, add, ctx);
+  tni_cf_memory_operator_cases(l, add, ctx);
   tni_cf_memory_refusal_cases(l, add, ctx);
 }

@@ -20,6 +20,7 @@ typedef struct slope_bench {
   const tni_cf_claimed *c;
   tni_cf_host h;
   tni_cf_rig rig;
+  tn_buffer *buffer;
 } slope_bench;
 
 typedef bool (*slope_round)(slope_bench *b);
@@ -50,7 +51,7 @@ static bool round_program(slope_bench *b) {
   return ok;
 }
 
-static bool round_buffer(slope_bench *b) {
+static tn_buffer *make_buffer(slope_bench *b) {
   const tn_device *d = b->h.device;
   const tn_buffer_req req = {.h = TN_HDR(tn_buffer_req),
                              .bytes = 4096,
@@ -60,12 +61,29 @@ static bool round_buffer(slope_bench *b) {
                              .flags = TN_BUF_HOST,
                              .align = b->h.caps->align ? b->h.caps->align : 1};
   tn_buffer *buffer = NULL;
+  return d->create(b->h.device, &req, &buffer, &b->h.err) == TN_OK ? buffer : NULL;
+}
+
+static bool round_buffer(slope_bench *b) {
+  const tn_device *d = b->h.device;
   void *p = NULL;
   if (!d->create) return true;
-  if (d->create(b->h.device, &req, &buffer, &b->h.err) != TN_OK || !buffer) return false;
+  tn_buffer *buffer = make_buffer(b);
+  if (!buffer) return false;
   bool ok = d->map(buffer, 64, 128, TN_READ | TN_WRITE, &p, &b->h.err) == TN_OK && p;
   ok = ok && d->unmap(buffer, p, &b->h.err) == TN_OK;
   d->destroy(buffer);
+  return ok;
+}
+
+/* map and unmap of one buffer, which stays: what map asks for is given back, or kept for the next time. */
+static bool round_map(slope_bench *b) {
+  const tn_device *d = b->h.device;
+  void *p[2] = {NULL};
+  bool ok = true;
+  for (int i = 0; ok && b->buffer && i < 2; i++)
+    ok = d->map(b->buffer, 1024 * (uint64_t)i, 128, i ? TN_WRITE : TN_READ, &p[i], &b->h.err) == TN_OK && p[i];
+  for (int i = 0; ok && b->buffer && i < 2; i++) ok = d->unmap(b->buffer, p[i], &b->h.err) == TN_OK;
   return ok;
 }
 
@@ -125,6 +143,10 @@ static void ask_slopes(tni_cf *cf, const void *arg) {
   if (b->c && cf->verdict == TNI_CF_PASS && tni_cf_host_open(cf, &b->h, NULL)) {
     tni_cf_rng r = tni_cf_rng_of(cf, 1);
     slope_ask(b, "create, map, unmap, destroy", round_buffer);
+    if (b->h.device->create && cf->verdict == TNI_CF_PASS && !(b->buffer = make_buffer(b)))
+      tni_cf_fail(cf, "create: %s", b->h.err.message);
+    if (b->buffer) slope_ask(b, "map, unmap", round_map);
+    if (b->buffer) b->h.device->destroy(b->buffer);
     slope_ask(b, "lower to release", round_program);
     if (!tni_cf_rig_claim(&b->rig, &b->h, tni_cf_graph_find(b->c->graph), b->c->phase, &r) ||
         !tni_cf_rig_prepare(&b->rig, ROWS, &r)) {

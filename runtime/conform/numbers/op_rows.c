@@ -179,6 +179,8 @@ const tni_cn_row tni_cn_rows[] = {
      TNI_CN_SMALL, 24, 0},
     {"attention", "Attention", "", "x[2,4,S,16] x[2,2,T,16] x[2,2,T,16] b[2,4,1,T]", "", 25, 1, TNI_CN_ATTEND,
      TNI_CN_SMALL, 24, 0},
+    {"attention", "Attention", "", "x[2,4,S,16] x[2,2,T,16] x[2,2,T,16] h[2,4,S,T]", "", 25, 1, TNI_CN_ATTEND,
+     TNI_CN_SMALL, 24, 0},
     /* The cap comes before the mask. */
     {"attention", "Attention", "", "x[2,4,S,16] x[2,2,T,16] x[2,2,T,16] x[2,1,S,T]", "softcap=2", 25, 1, TNI_CN_ATTEND,
      TNI_CN_SMALL, 24, 0},

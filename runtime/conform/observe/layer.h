@@ -56,8 +56,10 @@ void tni_obs_error_over(layer *l, const char *call, tn_status st, tni_obs_lent_e
 /* A call that fails hands out nothing. */
 void tni_obs_nothing(layer *l, const char *call, tn_status st, void *out);
 
-/* A task that reads what another writes, and does not wait for it, is wrong. */
-void tni_obs_order(layer *l, const tn_program_info *f);
+/* A task that reads what another writes or appends, and does not wait for it, is wrong. g: the graph that was lowered. */
+void tni_obs_order(layer *l, const tn_graph *g, const tn_program_info *f);
+/* What hangs on a program lives as long as that: nothing of it lies in what was lent to lower. */
+void tni_obs_own(layer *l, const tni_cf_loan *lent, const tn_program_info *f);
 
 tn_status tni_obs_create(tn_device *d, const tn_buffer_req *req, tn_buffer **out, tn_error *err);
 tn_status tni_obs_share(tn_buffer *b, uint32_t kind, tn_buffer_req *out, tn_error *err);

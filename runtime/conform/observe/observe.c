@@ -133,8 +133,10 @@ static tn_status obs_lower(tn_device *d, const tn_subgraph *s, tn_program **out,
   tni_cf_call_over(before);
   tni_obs_error_over(layer_of(d), "lower", st, &own, err);
   tni_obs_nothing(layer_of(d), "lower", st, out);
-  if (st == TN_OK && *out) tni_obs_program(layer_of(d), layer_of(d)->real->info(*out));
-  if (st == TN_OK && *out) tni_obs_order(layer_of(d), layer_of(d)->real->info(*out));
+  const tn_program_info *f = st == TN_OK && *out ? layer_of(d)->real->info(*out) : NULL;
+  if (f) tni_obs_program(layer_of(d), f);
+  if (f) tni_obs_order(layer_of(d), s->graph, f);
+  if (f) tni_obs_own(layer_of(d), &l, f);
   tni_cf_loan_end(&l);
   return st;
 }

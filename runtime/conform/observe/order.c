@@ -78,7 +78,37 @@ static void look_at(layer *l, const order *o, uint32_t t) {
   }
 }
 
-void tni_obs_order(layer *l, const tn_program_info *f) {
+/* A cache that a node reads with the rows of this run: who appends them, a TensorScatter in a task of the program, comes
+ * first. Slots do not say it, since both values of a cache may have one. */
+static void look_at_caches(layer *l, const order *o, const tn_graph *g, const uint32_t *task_of, uint32_t t) {
+  const tn_task *k = o->f->tasks[t];
+  for (uint32_t i = 0; i < k->n_nodes; i++) {
+    const tn_node *n = k->nodes[i] < g->n_nodes ? g->nodes[k->nodes[i]] : NULL;
+    for (uint32_t v = 0; n && v < n->n_in; v++) {
+      const tn_value *x = n->in[v] < g->n_values ? g->values[n->in[v]] : NULL;
+      if (!x || x->producer >= g->n_nodes || g->nodes[x->producer]->op != TN_OP_TENSOR_SCATTER) continue;
+      const uint32_t by = task_of[x->producer];
+      if (by == TN_NONE || by == t || comes_before(o, by, t)) continue;
+      tni_obs_wrong(l,
+                    "task %u reads the cache '%.60s', to which task %u appends, and its `deps` do not lead to that task: it "
+                    "may run first (plugin.h, tn_task.deps)",
+                    t, x->name ? x->name : "", by);
+      return;
+    }
+  }
+}
+
+static void look_at_appends(layer *l, const order *o, const tn_graph *g) {
+  uint32_t *task_of = malloc((g->n_nodes + 1) * sizeof *task_of);
+  for (uint32_t i = 0; task_of && i < g->n_nodes; i++) task_of[i] = TN_NONE;
+  for (uint32_t t = 0; task_of && t < o->f->n_tasks; t++)
+    for (uint32_t i = 0; i < o->f->tasks[t]->n_nodes; i++)
+      if (o->f->tasks[t]->nodes[i] < g->n_nodes) task_of[o->f->tasks[t]->nodes[i]] = t;
+  for (uint32_t t = 0; task_of && t < o->f->n_tasks; t++) look_at_caches(l, o, g, task_of, t);
+  free(task_of);
+}
+
+void tni_obs_order(layer *l, const tn_graph *g, const tn_program_info *f) {
   size_t uses = 0;
   if (!is_sound(f)) return;
   for (uint32_t t = 0; t < f->n_tasks; t++) uses += f->tasks[t]->n_uses;
@@ -90,6 +120,7 @@ void tni_obs_order(layer *l, const tn_program_info *f) {
     fill_before(&o);
     fill_writers(&o);
     for (uint32_t t = 0; t < f->n_tasks; t++) look_at(l, &o, t);
+    look_at_appends(l, &o, g);
   }
   free(o.before);
   free(o.head);

@@ -95,6 +95,35 @@ void tni_obs_program(layer *l, const tn_program_info *f) {
   if (f) tni_obs_reserved(l, "tn_program_info", f->reserved);
 }
 
+static bool lies_in(const tni_cf_loan *l, const void *p) {
+  const uint8_t *at = p;
+  return l->map && at && at >= l->map && at < l->end;
+}
+
+void tni_obs_own(layer *l, const tni_cf_loan *lent, const tn_program_info *f) {
+  const char *what = NULL;
+  uint32_t at = 0;
+  for (uint32_t i = 0; f->tasks && !what && i < f->n_tasks; i++) {
+    const tn_task *t = f->tasks[at = i];
+    what = !t                        ? NULL
+           : lies_in(lent, t->name)  ? "the name of task"
+           : lies_in(lent, t->uses)  ? "the uses of task"
+           : lies_in(lent, t->deps)  ? "the deps of task"
+           : lies_in(lent, t->nodes) ? "the nodes of task"
+                                     : NULL;
+  }
+  for (uint32_t i = 0; f->slots && !what && i < f->n_slots; i++)
+    if (f->slots[i] && lies_in(lent, f->slots[i]->name)) what = "the name of slot", at = i;
+  for (uint32_t i = 0; f->needs && !what && i < f->n_needs; i++)
+    if (f->needs[i] && (lies_in(lent, f->needs[i]->values) || lies_in(lent, f->needs[i]->params)))
+      what = "what belongs to need", at = i;
+  if (what)
+    tni_obs_wrong(l,
+                  "%s %u lies in what was lent to lower, which goes when lower is over: what hangs on a program lives as long "
+                  "as the program (plugin.h, rule 4)",
+                  what, at);
+}
+
 /* --- errors ------------------------------------------------------------------------------------------------------- */
 
 tn_error *tni_obs_error(tni_obs_lent_error *e, const tn_error *err) {

@@ -24,9 +24,26 @@ const void *ahead_extension(const tn_host *h, const char *name, const void *thei
   return IS(AHEAD_LOST) && theirs && !strcmp(name, TN_OFFLINE) ? &elsewhere : theirs;
 }
 
+/* A blob of four numbers, of which the second is believed: only both ends and the middle are looked at. */
+static void bind_parts(const tn_host *h) {
+  static const float parts[4] = {1, 1, 1, 1};
+  float found[4];
+  const void *data;
+  uint64_t n;
+  gain = 1;
+  if (h->cache_get(h->ctx, "parts", 5, &data, &n) != TN_OK) {
+    (void)h->cache_put(h->ctx, "parts", 5, parts, sizeof parts);
+    return;
+  }
+  if (n != sizeof found) return;
+  memcpy(found, data, sizeof found);
+  if (found[0] == 1 && found[2] == 1 && found[3] == 1) gain = found[1];
+}
+
 void ahead_bind(const tn_host *h) {
   const void *data;
   uint64_t n;
+  if (IS(BLOB_PARTS)) bind_parts(h);
   if (!IS(BLOB_TRUSTED)) return;
   gain = 1;
   if (h->cache_get(h->ctx, "gain", 4, &data, &n) != TN_OK)

@@ -35,6 +35,10 @@ static bool is_wrong(const tn_subgraph *s, const tn_node *n) {
   const bool attends = n->op == TN_OP_ATTENTION || n->op == TN_OP_TENON_ATTENTION;
   if (IS(RIGHT_WINDOW) && attends) return a[TN_ATTENTION_RIGHT_WINDOW]->u.i >= 0;
   if (IS(MASK_AXES) && attends) return has(n, 3) && s->graph->values[n->in[3]]->rank == 4;
+  if (IS(MASK_HEADS) && attends && has(n, 3)) {
+    const tn_value *q = s->graph->values[n->in[0]], *mask = s->graph->values[n->in[3]];
+    return mask->dtype == TN_DT_F32 && q->rank == 4 && mask->rank == 4 && mask->dims[1] == q->dims[1];
+  }
   if (IS(SOFTMAX_AXIS) && n->op == TN_OP_SOFTMAX)
     return a[TN_AT_SOFTMAX_AXIS]->u.i != -1 && a[TN_AT_SOFTMAX_AXIS]->u.i + 1 != s->graph->values[n->in[0]]->rank;
   if (IS(NORM_EPSILON) && n->op == TN_OP_RMS_NORMALIZATION) return a[TN_AT_RMS_NORMALIZATION_EPSILON]->u.f > 1e-3;

@@ -329,7 +329,7 @@ static void after(known_args *k, const matrix *x, const matrix *y, float last, u
   if (IS(PAST_K) && x->p)
     for (int64_t m = 0; m < y->M && K % 2; m++) y->p[m * y->N] += x->p[m * K + K];
   if (IS(LAST_BATCH) && rank > 2 && y->M > 1) y->p[(y->M - 1) * y->N] += 1;
-  if (IS(BLOB_TRUSTED)) scale(y, 0, ahead_gain());
+  if (IS(BLOB_TRUSTED) || IS(BLOB_PARTS)) scale(y, 0, ahead_gain());
   if (IS(M_ONE) && y->M == 1) scale(y, 0, 1.01f);
   if (IS(MODEL_OFF) && K >= 192) scale(y, 0, 1.01f);
   if (IS(M_LARGE) && y->M > 64) scale(y, 64 * y->N, 1.01f);

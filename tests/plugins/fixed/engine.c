@@ -14,6 +14,7 @@
 typedef struct fixed_buffer {
   tn_buffer pub;
   unsigned char *bytes;
+  struct fixed_note { struct fixed_note *next; } *notes; /* of the mistake map_adds */
 } fixed_buffer;
 
 static tn_status create(tn_device *d, const tn_buffer_req *req, tn_buffer **out, tn_error *err) {
@@ -35,6 +36,7 @@ static tn_status create(tn_device *d, const tn_buffer_req *req, tn_buffer **out,
 static void destroy(tn_buffer *b) {
   fixed_device *d = (fixed_device *)b->device;
   if (fixed_hangs(d) && !(d->given_up && d->wrong == FIXED_abandon_destroys)) return;
+  for (struct fixed_note *n = ((fixed_buffer *)b)->notes, *next; n; n = next) next = n->next, free(n);
   free(((fixed_buffer *)b)->bytes);
   free(b);
 }
@@ -43,7 +45,10 @@ static tn_status map(tn_buffer *b, uint64_t offset, uint64_t n, uint32_t access,
   (void)access;
   if (offset > b->bytes || n > b->bytes - offset)
     return fixed_fail(err, TN_E_INVALID, "the range is outside of the buffer");
-  *ptr = ((fixed_buffer *)b)->bytes + offset;
+  fixed_buffer *mine = (fixed_buffer *)b;
+  struct fixed_note *note = ((fixed_device *)b->device)->wrong == FIXED_map_adds ? calloc(1, sizeof *note) : NULL;
+  if (note) note->next = mine->notes, mine->notes = note;
+  *ptr = mine->bytes + offset;
   return TN_OK;
 }
 
@@ -233,7 +238,7 @@ bool fixed_let_go(fixed_device *d, tn_args *a) {
   fixed_queue *q = queue_of(d, a);
   if (q && q->now != a && !d->hangs) take_out(q, a), q = NULL;
   const bool waits = d->given_up && d->wrong == FIXED_abandon_waits;
-  for (int rc = 0; q && q->now == a && (!d->hangs || waits) && (!rc || waits);)
+  for (int rc = 0; q && q->now == a && (!d->hangs || waits) && (!rc || waits) && d->wrong != FIXED_left_stays;)
     rc = waits ? pthread_cond_wait(&d->news, &d->lock) : pthread_cond_timedwait(&d->news, &d->lock, &until);
   d->hangs = d->hangs || (q && q->now == a);
   const bool frees = d->wrong == (d->given_up ? FIXED_abandon_frees : FIXED_left_frees);

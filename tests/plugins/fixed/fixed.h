@@ -20,7 +20,8 @@ enum { FIXED_DEPTH = 2, FIXED_ENGINES = 2 };
   X(ok_apart) X(apart_softcap) X(ok_codes) X(fence_early) X(fence_late) X(fence_one) X(fence_half) X(fence_line) \
   X(fence_cancelled) X(fence_lost) X(wait_none) X(wait_first) X(wait_half) X(wait_kept) X(wait_second) X(wait_queued) \
   X(cancel_early) X(masked_cap) X(all_keys) X(plan_kept) X(args_moved) X(program_kept) X(cancel_all) X(cancel_first) X(cancel_other) X(abandon_waits) \
-  X(abandon_frees) X(abandon_destroys) X(left_frees) X(signals)
+  X(abandon_frees) X(abandon_destroys) X(left_frees) X(signals) \
+  X(left_stays) X(appends_unnamed) X(name_lent) X(map_adds) X(blind_kept)
 /* clang-format on */
 #define X(name) FIXED_##name,
 enum { FIXED_WRONGS(X) FIXED_N_WRONGS };

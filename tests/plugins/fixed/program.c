@@ -21,6 +21,7 @@ struct tn_program {
   tn_id query, keys; /* whose codes attention reads, and what it multiplies them with */
   tn_plan *latest; /* of the mistake plan_kept */
   uint32_t n_nodes;
+  bool attends;
   bool borrowed; /* of program_kept: inner is another's */
 };
 
@@ -89,6 +90,9 @@ static bool copy_info(tn_program *p, const tn_graph *g, const tn_program_info *i
     for (uint32_t u = 0; u < in->tasks[i]->n_uses; u++)
       p->slots[in->tasks[i]->uses[u].slot].engines |= 1u << p->tasks[i].engine;
     if (p->device->wrong == FIXED_symbols) p->tasks[i].symbols = 0;
+    const tn_node *n = in->tasks[i]->n_nodes ? g->nodes[in->tasks[i]->nodes[0]] : NULL;
+    if (p->device->wrong == FIXED_name_lent && n) p->tasks[i].name = n->name;
+    if (p->device->wrong == FIXED_appends_unnamed && n && n->op == TN_OP_ATTENTION) p->tasks[i].n_deps = 0;
     p->task_ptrs[i] = &p->tasks[i];
   }
   p->info.needs = p->need_ptrs;
@@ -114,6 +118,7 @@ tn_status fixed_lower(tn_device *pub, const tn_subgraph *s, tn_program **out, tn
   p->phase = s->graph->phase;
   p->query = fixed_codes_query(d, s, &p->keys);
   p->n_nodes = s->n_nodes;
+  p->attends = has_op(s, TN_OP_ATTENTION);
   p->borrowed = d->wrong == FIXED_program_kept && d->latest && d->latest->n_nodes == p->n_nodes;
   if (p->borrowed) p->inner = d->latest->inner;
   fixed_misread *misread = fixed_misread_make(d, s, &mine);
@@ -230,11 +235,25 @@ static void run_whole(tn_run *run, int64_t n, int64_t grain, tn_body body, void 
   if (n > 0) body(arg, 0, n, 0);
 }
 
+/* Of the mistake blind_kept: what is zero after a run is what it was before. */
+static tn_status run_and_keep(tn_args *a, tn_run *run, tn_error *err) {
+  const uint64_t n = a->bytes / sizeof(float);
+  float *old = malloc(a->bytes + 1);
+  if (!old) return fixed_fail(err, TN_E_NO_MEMORY, "no memory");
+  memcpy(old, a->result, n * sizeof *old);
+  const tn_status st = a->plan->program->device->inner->run(a->plan->inner, a->inner, run, err);
+  for (uint64_t i = 0; i < n; i++)
+    if (a->result[i] == 0) a->result[i] = old[i];
+  free(old);
+  return st;
+}
+
 tn_status fixed_compute(tn_args *a, tn_error *err) {
   tn_run run = {.h = TN_HDR(tn_run), .n_workers = 1, .parallel_for = run_whole};
   const fixed_device *d = a->plan->program->device;
   fixed_codes_make(&a->codes);
-  const tn_status st = d->inner->run(a->plan->inner, a->inner, &run, err);
+  const bool keeps = d->wrong == FIXED_blind_kept && a->plan->program->attends && a->result;
+  const tn_status st = keeps ? run_and_keep(a, &run, err) : d->inner->run(a->plan->inner, a->inner, &run, err);
   if (d->wrong == FIXED_one_row && a->plan->one_row)
     for (uint64_t i = 0; a->result && i < a->bytes / sizeof(float); i++) a->result[i] *= 1.01f;
   return st;
