@@ -235,14 +235,16 @@ static void run_whole(tn_run *run, int64_t n, int64_t grain, tn_body body, void 
   if (n > 0) body(arg, 0, n, 0);
 }
 
-/* Of the mistake blind_kept: what is zero after a run is what it was before. */
+/* Of the mistake blind_kept: what is zero after a run is what it was before, where not all of it is zero. */
 static tn_status run_and_keep(tn_args *a, tn_run *run, tn_error *err) {
   const uint64_t n = a->bytes / sizeof(float);
   float *old = malloc(a->bytes + 1);
   if (!old) return fixed_fail(err, TN_E_NO_MEMORY, "no memory");
   memcpy(old, a->result, n * sizeof *old);
   const tn_status st = a->plan->program->device->inner->run(a->plan->inner, a->inner, run, err);
-  for (uint64_t i = 0; i < n; i++)
+  bool any = false;
+  for (uint64_t i = 0; i < n; i++) any = any || a->result[i] != 0;
+  for (uint64_t i = 0; any && i < n; i++)
     if (a->result[i] == 0) a->result[i] = old[i];
   free(old);
   return st;
