@@ -177,7 +177,10 @@ class Table:
             sys.exit("no device with weight formats: tenon plugins says why")
         formats = [g for f in device["formats"] if f["name"] not in CODES for g in ({"w4g": ["w4g:32", "w4g:128"]}.get(f["name"], [f["name"]]))]
         for c in CACHES if not only or "kv" in only else []:
-            out.append(self.row("f32", f"caches in {c}", same, self.profile("kv-" + c, f"plugins: [host]\nkv: {c}"), packed=False))
+            r = self.row("f32", f"caches in {c}", same, self.profile("kv-" + c, f"plugins: [host]\nkv: {c}"), packed=False)
+            if any(d.get("kl_divergence") == 0 for d in r["draws"].values()):
+                r["draws"], r["why"] = {}, "not taken: they stay in f32"
+            out.append(r)
         for f in formats:
             if only and f not in only:
                 continue
@@ -409,7 +412,7 @@ def make(a):
         if name == "demo":
             pictures = charts(known, rows, list(draws), f"models/demo, {tokens[0]} tokens, {machine()}.")
             speeds = take_speeds(rows, PAGE) if a.no_speed else speeds
-        page.append(f"## {name}\n\n{' and '.join(map(str, tokens))} tokens are scored.\n\n" + markdown(header, [cells(r, draws) for r in rows]))
+        page.append(f"## {name}\n\n{' and '.join(str(t) for t in tokens if t)} tokens are scored.\n\n" + markdown(header, [cells(r, draws) for r in rows]))
         if name == "demo":
             page.append("### Goals\n\n" + goals(rows, list(draws)))
         if name == "demo" or name in known:
