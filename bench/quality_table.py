@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 
 import quality
@@ -239,7 +240,7 @@ def goals(rows, draws):
 
 
 def peers_section(known, hows, header, body):
-    return "\n\n".join(["### Peers", known["by"] + ".", *hows, markdown(header, body)])
+    return "\n\n".join(["### Peers", known["by"] + ".", *(textwrap.fill(how, 150) for how in hows), markdown(header, body)])
 
 
 def peers_of_language(known, of, rows, draws):

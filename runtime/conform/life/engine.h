@@ -7,7 +7,7 @@
 
 #include <time.h>
 
-#include "runtime/conform/case/case.h"
+#include "runtime/conform/drive/drive.h"
 
 static inline void tni_cf_nap_ms(long ms) {
   nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
@@ -23,5 +23,18 @@ void tni_cf_life_item_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cf_life_plan_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);   /* plans.c */
 void tni_cf_life_slope_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);  /* slopes.c */
 void tni_cf_life_left_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);   /* left.c */
+
+/* Of a graph that a case wants: which one is tried first, how many rows, what its program must be, and what is said where
+ * none is so. */
+typedef struct tni_cf_wanted {
+  const char *first, *none;
+  int64_t rows;
+  bool (*fits)(const tni_cf_host *h, const tni_cf_rig *rig);
+} tni_cf_wanted;
+/* rig: the graph's, claimed and prepared. false: the case has its verdict. items.c */
+bool tni_cf_find_graph(tni_cf *cf, const tni_cf_wanted *w, tni_cf_host *h, tni_cf_rig *rig);
+/* want[k] is a copy of output k, in the case's arena; whether outputs are what was kept. memory.c */
+bool tni_cf_keep_outputs(tni_cf *cf, const tni_cf_rig *rig, void **want);
+bool tni_cf_same_outputs(const tni_cf_rig *rig, void *const *want);
 
 #endif

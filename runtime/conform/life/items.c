@@ -19,36 +19,40 @@ typedef struct items_bench {
   uint32_t n;
 } items_bench;
 
-static bool all_on_engine(const tni_cf_rig *rig) {
+static bool all_on_engine(const tni_cf_host *h, const tni_cf_rig *rig) {
+  (void)h;
   for (uint32_t t = 0; t < rig->d.info->n_tasks; t++)
     if (rig->d.info->tasks[t]->engine != rig->d.info->tasks[0]->engine || !rig->d.info->tasks[t]->engine) return false;
   return rig->d.info->n_tasks > 0;
 }
 
-/* A graph of which every task is one engine's: the chain of two products first. */
-static bool find_graph(tni_cf *cf, items_bench *b) {
+bool tni_cf_find_graph(tni_cf *cf, const tni_cf_wanted *w, tni_cf_host *h, tni_cf_rig *rig) {
   const tni_cf_listing *l = cf->listing;
   for (int pass = 0; pass < 2; pass++)
     for (uint32_t i = 0; i < l->n_claimed; i++) {
       const tni_cf_claimed *c = &l->claimed[i];
       tni_cf_rng r = tni_cf_rng_of(cf, 1);
-      if (c->verdict != TN_YES || (pass == 0) != !strcmp(c->graph, "matmul/chain")) continue;
-      const bool ok = tni_cf_rig_claim(&b->rig[0], &b->h, tni_cf_graph_find(c->graph), c->phase, &r) &&
-                      tni_cf_rig_prepare(&b->rig[0], ROWS, &r);
-      if (ok && all_on_engine(&b->rig[0])) return true;
-      if (!ok) tni_cf_fail(cf, "%s: %s", c->graph, b->rig[0].why);
-      tni_cf_rig_finish(&b->rig[0]);
+      if (c->verdict != TN_YES || (pass == 0) != !strcmp(c->graph, w->first)) continue;
+      const bool ok =
+          tni_cf_rig_claim(rig, h, tni_cf_graph_find(c->graph), c->phase, &r) && tni_cf_rig_prepare(rig, w->rows, &r);
+      if (ok && w->fits(h, rig)) return true;
+      if (!ok) tni_cf_fail(cf, "%s: %s", c->graph, rig->why);
+      tni_cf_rig_finish(rig);
       if (!ok) return false;
     }
-  tni_cf_skip(cf, "no program of it runs on one engine alone");
+  tni_cf_skip(cf, "%s", w->none);
   return false;
+}
+
+/* A graph of which every task is one engine's: the chain of two products first. */
+static bool find_graph(tni_cf *cf, items_bench *b) {
+  const tni_cf_wanted w = {"matmul/chain", "no program of it runs on one engine alone", ROWS, all_on_engine};
+  return tni_cf_find_graph(cf, &w, &b->h, &b->rig[0]);
 }
 
 static bool keep(tni_cf *cf, tni_cf_rig *rig, void **want) {
   if (!tni_cf_rig_run(rig, 0x5b, TNI_CF_INLINE)) return tni_cf_fail(cf, "%s", rig->why), false;
-  for (uint32_t o = 0; o < rig->b.n_out; o++)
-    if (!(want[o] = tni_arena_memdup(cf->arena, rig->out[o].data, rig->out[o].bytes + 1, 64))) return false;
-  return true;
+  return tni_cf_keep_outputs(cf, rig, want);
 }
 
 static bool fill_all(tni_cf *cf, items_bench *b, uint32_t n) {

@@ -20,23 +20,8 @@ static uint32_t task_to_leave(const tni_cf_host *h, const tni_cf_rig *rig) {
   return t;
 }
 
-/* A product that takes a while, or the first graph with such a task. */
-static bool find_graph(tni_cf *cf, tni_cf_host *h, tni_cf_rig *rig) {
-  const tni_cf_listing *l = cf->listing;
-  for (int pass = 0; pass < 2; pass++)
-    for (uint32_t i = 0; i < l->n_claimed; i++) {
-      const tni_cf_claimed *c = &l->claimed[i];
-      tni_cf_rng r = tni_cf_rng_of(cf, 1);
-      if (c->verdict != TN_YES || (pass == 0) != !strcmp(c->graph, "matmul/large")) continue;
-      const bool ok =
-          tni_cf_rig_claim(rig, h, tni_cf_graph_find(c->graph), c->phase, &r) && tni_cf_rig_prepare(rig, MANY, &r);
-      if (!ok) tni_cf_fail(cf, "%s: %s", c->graph, rig->why);
-      if (ok && task_to_leave(h, rig) < rig->d.info->n_tasks) return true;
-      tni_cf_rig_finish(rig);
-      if (!ok) return false;
-    }
-  tni_cf_skip(cf, "no task of it runs on an engine that does not block");
-  return false;
+static bool has_task(const tni_cf_host *h, const tni_cf_rig *rig) {
+  return task_to_leave(h, rig) < rig->d.info->n_tasks;
 }
 
 /* Submits the task and frees its arguments; how long that took, or -1. */
@@ -59,7 +44,9 @@ static void one_life(tni_cf *cf, int round, int64_t *longest) {
   tni_cf_rig rig;
   struct tni_cf_ticket *ticket = NULL;
   if (!tni_cf_host_open(cf, &h, NULL)) return;
-  if (find_graph(cf, &h, &rig)) {
+  /* A product that takes a while, or the first graph with such a task. */
+  const tni_cf_wanted w = {"matmul/large", "no task of it runs on an engine that does not block", MANY, has_task};
+  if (tni_cf_find_graph(cf, &w, &h, &rig)) {
     int64_t took = -1;
     if (!tni_cf_rig_run(&rig, 0x5b, TNI_CF_INLINE))
       tni_cf_fail(cf, "%s", rig.why);

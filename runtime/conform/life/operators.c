@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "runtime/conform/drive/drive.h"
+#include "runtime/conform/life/engine.h"
 #include "runtime/conform/life/life.h"
 
 enum { MOST_NAMES = 16, MOST_OPERANDS = 8, OTHER_GUARD = 0x3c };
@@ -135,18 +136,6 @@ static bool make_graph(tni_cn_graph *b, const tn_custom_op *o, int kind, tni_cf_
 
 /* --- what is asked ------------------------------------------------------------------------------------------------ */
 
-static bool keep(tni_cf *cf, const tni_cf_rig *rig, void **want) {
-  for (uint32_t k = 0; k < rig->b.n_out; k++)
-    if (!(want[k] = tni_arena_memdup(cf->arena, rig->out[k].data, rig->out[k].bytes + 1, 64))) return false;
-  return true;
-}
-
-static bool same(const tni_cf_rig *rig, void *const *want) {
-  for (uint32_t k = 0; k < rig->b.n_out; k++)
-    if (memcmp(rig->out[k].data, want[k], rig->out[k].bytes) != 0) return false;
-  return true;
-}
-
 static void protect_inputs(tni_cf_rig *rig, int how) {
   for (uint32_t s = 0; s < rig->d.info->n_slots; s++) {
     const tni_cf_block *b = &rig->i.slot[s].host;
@@ -163,7 +152,7 @@ static bool beside(tni_cf_rig *rig, void *const *want, bool *is_same) {
     ok = tni_cf_inst_write(&rig->i, rig->b.in[i], rig->in[i].data, rig->in[i].bytes);
   if (!ok) snprintf(rig->why, sizeof rig->why, "%s", rig->i.why);
   ok = ok && tni_cf_rig_run(rig, 0x5b, TNI_CF_INLINE);
-  *is_same = ok && same(rig, want);
+  *is_same = ok && tni_cf_same_outputs(rig, want);
   tni_cf_inst_finish(&rig->i);
   rig->i = first;
   rig->d.guard = 0;
@@ -175,11 +164,11 @@ static void ask_rows(tni_cf *cf, tni_cf_rig *rig, const char *name, int64_t rows
   void *want[TNI_CN_MAX_OUT] = {NULL};
   bool is_same = true, ok = tni_cf_rig_prepare(rig, rows, r);
   if (ok) protect_inputs(rig, PROT_READ);
-  ok = ok && tni_cf_rig_run(rig, 0x5b, TNI_CF_INLINE) && keep(cf, rig, want);
+  ok = ok && tni_cf_rig_run(rig, 0x5b, TNI_CF_INLINE) && tni_cf_keep_outputs(cf, rig, want);
   for (size_t i = 0; ok && is_same && i < sizeof fills; i++)
     for (uint32_t split = 0; ok && is_same && split < TNI_CF_SPLITS; split++) {
       ok = tni_cf_rig_run(rig, fills[i], split);
-      is_same = ok && same(rig, want);
+      is_same = ok && tni_cf_same_outputs(rig, want);
     }
   if (ok && !is_same)
     tni_cf_fail(cf, "%s, %lld rows: other bits of the same inputs, when scratch and outputs hold something else before, or "
