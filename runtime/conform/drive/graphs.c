@@ -325,6 +325,18 @@ bool tni_cf_rig_again(tni_cf_rig *rig, tni_cf_rig *a, int64_t S, tni_cf_rng *r) 
   return make_tensors(rig, r);
 }
 
+bool tni_cf_rig_keep(const tni_cf_rig *rig, tni_arena *arena, void **want) {
+  for (uint32_t k = 0; k < rig->b.n_out; k++)
+    if (!(want[k] = tni_arena_memdup(arena, rig->out[k].data, rig->out[k].bytes + 1, 64))) return false;
+  return true;
+}
+
+bool tni_cf_rig_same(const tni_cf_rig *rig, void *const *want) {
+  for (uint32_t k = 0; k < rig->b.n_out; k++)
+    if (memcmp(rig->out[k].data, want[k], rig->out[k].bytes) != 0) return false;
+  return true;
+}
+
 void tni_cf_rig_finish(tni_cf_rig *rig) {
   if (tni_cf_has_left()) return;
   if (rig->made) tni_cf_inst_finish(&rig->i);

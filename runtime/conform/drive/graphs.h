@@ -60,6 +60,10 @@ bool tni_cf_rig_again(tni_cf_rig *rig, tni_cf_rig *a, int64_t S, tni_cf_rng *r);
 bool tni_cf_rig_inputs(tni_cf_rig *rig, tni_cf_rng *r);
 /* One run; outputs into rig->out. */
 bool tni_cf_rig_run(tni_cf_rig *rig, uint8_t fill, uint32_t split);
+/* want[k] is a copy of output k, in the arena; false without memory. */
+bool tni_cf_rig_keep(const tni_cf_rig *rig, tni_arena *arena, void **want);
+/* Whether the outputs are what was kept, bit by bit. */
+bool tni_cf_rig_same(const tni_cf_rig *rig, void *const *want);
 void tni_cf_rig_finish(tni_cf_rig *rig);
 
 #endif

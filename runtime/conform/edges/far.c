@@ -172,9 +172,9 @@ static void far_graph(tni_cf *cf, tni_cf_host *h, const tni_cf_claimed *c) {
                     tni_cf_rig_prepare(&rig, ROWS, &r) && tni_cf_rig_run(&rig, 0x5b, TNI_CF_EVEN);
     if (!ok)
       tni_cf_fail(cf, "%s%s: %s", c->graph, pass ? ", with memory past 4 GiB of a buffer" : "", rig.why);
-    else if (!pass && !tni_cf_edge_keep(cf, &rig, want))
+    else if (!pass && !tni_cf_rig_keep(&rig, cf->arena, want))
       tni_cf_fail(cf, "no memory");
-    else if (pass && !tni_cf_edge_same(&rig, want))
+    else if (pass && !tni_cf_rig_same(&rig, want))
       tni_cf_fail(cf,
                   "%s: other results where the memory of its slots lies past the first 4 GiB of a buffer: offsets "
                   "of views have 64 bits (plugin.h, tn_view)",

@@ -29,7 +29,7 @@ static bool works_on(tni_cf *cf, tni_cf_host *h, const tni_cf_claimed *c, const 
   const bool ok = tni_cf_rig_claim(&rig, h, tni_cf_graph_find(c->graph), c->phase, &r) &&
                   tni_cf_rig_prepare(&rig, ROWS, &r) && tni_cf_rig_run(&rig, 0x5b, TNI_CF_EVEN);
   if (!ok && !rig.refused && !rig.why[0]) tni_cf_fail(cf, "%s, %s: it fails without a text", what, c->graph);
-  if (ok && !tni_cf_edge_same(&rig, want)) tni_cf_fail(cf, "%s, %s: other results", what, c->graph);
+  if (ok && !tni_cf_rig_same(&rig, want)) tni_cf_fail(cf, "%s, %s: other results", what, c->graph);
   tni_cf_rig_finish(&rig);
   return ok;
 }

@@ -43,10 +43,6 @@ static inline const char *tni_cf_edge_why(const tni_cf_rig *rig) {
 
 /* The i-th graph of the listing that is taken, each name once; NULL: there are no more. */
 const tni_cf_claimed *tni_cf_edge_taken(const tni_cf_listing *l, uint32_t i);
-/* A copy of the outputs, on the case's arena; false without memory. */
-bool tni_cf_edge_keep(tni_cf *cf, const tni_cf_rig *rig, void **want);
-/* Whether the outputs are those that were kept. */
-bool tni_cf_edge_same(const tni_cf_rig *rig, void *const *want);
 /* Keeps what the graph gives with `rows` on a host that gives all. false: a finding. */
 bool tni_cf_edge_results(tni_cf *cf, const tni_cf_claimed *c, int64_t rows, void **want);
 

@@ -69,7 +69,7 @@ static void graph_compare(tni_cf *cf, tni_cf_rig *rig, const char *graph, uint32
     return;
   else if (!tni_cf_rig_run(rig, 0x5b, TNI_CF_EVEN))
     tni_cf_fail(cf, "%s in phase %u with %s: %s", graph, phase, what, rig->why);
-  else if (!tni_cf_edge_same(rig, k->want))
+  else if (!tni_cf_rig_same(rig, k->want))
     tni_cf_fail(cf, "%s in phase %u: other results with %s", graph, phase, what);
 }
 
@@ -78,7 +78,7 @@ static void graph_keep(tni_cf *cf, tni_cf_rig *rig, const char *graph, uint32_t 
   if (rig->refused) return;
   if (rig->why[0] || !tni_cf_rig_prepare(rig, ROWS, &r) || !tni_cf_rig_run(rig, 0x5b, TNI_CF_EVEN))
     tni_cf_fail(cf, "%s in phase %u: %s", graph, phase, rig->why);
-  else if (!tni_cf_edge_keep(cf, rig, k->want))
+  else if (!tni_cf_rig_keep(rig, cf->arena, k->want))
     tni_cf_fail(cf, "no memory");
   else
     k->rows = rig->sym[0], k->n_lengths = rig->d.lengths.n;

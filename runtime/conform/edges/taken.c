@@ -16,18 +16,6 @@ const tni_cf_claimed *tni_cf_edge_taken(const tni_cf_listing *l, uint32_t i) {
   return NULL;
 }
 
-bool tni_cf_edge_keep(tni_cf *cf, const tni_cf_rig *rig, void **want) {
-  for (uint32_t o = 0; o < rig->b.n_out; o++)
-    if (!(want[o] = tni_arena_memdup(cf->arena, rig->out[o].data, rig->out[o].bytes + 1, 64))) return false;
-  return true;
-}
-
-bool tni_cf_edge_same(const tni_cf_rig *rig, void *const *want) {
-  for (uint32_t o = 0; o < rig->b.n_out; o++)
-    if (memcmp(want[o], rig->out[o].data, rig->out[o].bytes) != 0) return false;
-  return true;
-}
-
 bool tni_cf_edge_results(tni_cf *cf, const tni_cf_claimed *c, int64_t rows, void **want) {
   tni_cf_host h;
   tni_cf_rig rig;
@@ -35,7 +23,7 @@ bool tni_cf_edge_results(tni_cf *cf, const tni_cf_claimed *c, int64_t rows, void
   if (!tni_cf_host_open(cf, &h, NULL)) return false;
   const bool ok = tni_cf_rig_claim(&rig, &h, tni_cf_graph_find(c->graph), c->phase, &r) &&
                   tni_cf_rig_prepare(&rig, rows, &r) && tni_cf_rig_run(&rig, 0x5b, TNI_CF_EVEN) &&
-                  tni_cf_edge_keep(cf, &rig, want);
+                  tni_cf_rig_keep(&rig, cf->arena, want);
   if (!ok) tni_cf_fail(cf, "%s: %s", c->graph, rig.why);
   tni_cf_rig_finish(&rig);
   tni_cf_host_close(cf, &h);

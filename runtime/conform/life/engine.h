@@ -33,8 +33,5 @@ typedef struct tni_cf_wanted {
 } tni_cf_wanted;
 /* rig: the graph's, claimed and prepared. false: the case has its verdict. items.c */
 bool tni_cf_find_graph(tni_cf *cf, const tni_cf_wanted *w, tni_cf_host *h, tni_cf_rig *rig);
-/* want[k] is a copy of output k, in the case's arena; whether outputs are what was kept. memory.c */
-bool tni_cf_keep_outputs(tni_cf *cf, const tni_cf_rig *rig, void **want);
-bool tni_cf_same_outputs(const tni_cf_rig *rig, void *const *want);
 
 #endif

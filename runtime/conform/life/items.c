@@ -52,7 +52,7 @@ static bool find_graph(tni_cf *cf, items_bench *b) {
 
 static bool keep(tni_cf *cf, tni_cf_rig *rig, void **want) {
   if (!tni_cf_rig_run(rig, 0x5b, TNI_CF_INLINE)) return tni_cf_fail(cf, "%s", rig->why), false;
-  return tni_cf_keep_outputs(cf, rig, want);
+  return tni_cf_rig_keep(rig, cf->arena, want);
 }
 
 static bool fill_all(tni_cf *cf, items_bench *b, uint32_t n) {

@@ -71,18 +71,6 @@ static void read_only(tni_cf *cf, const void *arg) {
   bench_stop(cf, b);
 }
 
-bool tni_cf_keep_outputs(tni_cf *cf, const tni_cf_rig *rig, void **want) {
-  for (uint32_t k = 0; k < rig->b.n_out; k++)
-    if (!(want[k] = tni_arena_memdup(cf->arena, rig->out[k].data, rig->out[k].bytes + 1, 64))) return false;
-  return true;
-}
-
-bool tni_cf_same_outputs(const tni_cf_rig *rig, void *const *want) {
-  for (uint32_t k = 0; k < rig->b.n_out; k++)
-    if (memcmp(rig->out[k].data, want[k], rig->out[k].bytes)) return false;
-  return true;
-}
-
 /* Scratch, temporaries and old outputs hold anything; the pool cuts its work anyhow: results do not depend on either.
  */
 static void check_leftovers(tni_cf *cf, const void *arg) {
@@ -91,11 +79,11 @@ static void check_leftovers(tni_cf *cf, const void *arg) {
   void *want[TNI_CN_MAX_OUT] = {NULL};
   memory_bench *b = bench_start(cf, arg, &r);
   if (!b) return;
-  bool ok = tni_cf_rig_run(&b->rig, 0x5b, TNI_CF_INLINE) && tni_cf_keep_outputs(cf, &b->rig, want);
+  bool ok = tni_cf_rig_run(&b->rig, 0x5b, TNI_CF_INLINE) && tni_cf_rig_keep(&b->rig, cf->arena, want);
   for (size_t i = 0; i < sizeof fills && ok; i++)
     for (uint32_t split = 0; split < TNI_CF_SPLITS && ok; split++) {
       ok = tni_cf_rig_run(&b->rig, fills[i], split);
-      if (ok && !tni_cf_same_outputs(&b->rig, want))
+      if (ok && !tni_cf_rig_same(&b->rig, want))
         tni_cf_fail(cf, "other bits when scratch and outputs hold 0x%02x before, and work is cut in way %u", fills[i],
                     split);
     }
@@ -136,13 +124,13 @@ static void ask_orders(tni_cf *cf, const void *arg) {
   if (!b) return;
   const tn_program_info *f = b->rig.d.info;
   uint32_t *order = TNI_NEW_ARRAY(cf->arena, uint32_t, f->n_tasks + 1);
-  bool ok = order && tni_cf_rig_run(&b->rig, 0x5b, TNI_CF_INLINE) && tni_cf_keep_outputs(cf, &b->rig, want);
+  bool ok = order && tni_cf_rig_run(&b->rig, 0x5b, TNI_CF_INLINE) && tni_cf_rig_keep(&b->rig, cf->arena, want);
   if (ok && f->n_tasks < 2) tni_cf_skip(cf, "its program has one task");
   for (int i = 0; ok && i < (cf->subject->thorough ? 200 : 20) && f->n_tasks > 1; i++) {
     shuffle_order(f, order, &r);
     b->rig.i.order = order;
     ok = tni_cf_rig_run(&b->rig, (uint8_t)i, TNI_CF_INLINE);
-    if (ok && !tni_cf_same_outputs(&b->rig, want)) {
+    if (ok && !tni_cf_rig_same(&b->rig, want)) {
       tni_cf_fail(cf, "other bits when its %u tasks run in another order that their dependencies allow", f->n_tasks);
       break;
     }

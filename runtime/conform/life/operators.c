@@ -152,7 +152,7 @@ static bool beside(tni_cf_rig *rig, void *const *want, bool *is_same) {
     ok = tni_cf_inst_write(&rig->i, rig->b.in[i], rig->in[i].data, rig->in[i].bytes);
   if (!ok) snprintf(rig->why, sizeof rig->why, "%s", rig->i.why);
   ok = ok && tni_cf_rig_run(rig, 0x5b, TNI_CF_INLINE);
-  *is_same = ok && tni_cf_same_outputs(rig, want);
+  *is_same = ok && tni_cf_rig_same(rig, want);
   tni_cf_inst_finish(&rig->i);
   rig->i = first;
   rig->d.guard = 0;
@@ -164,11 +164,11 @@ static void ask_rows(tni_cf *cf, tni_cf_rig *rig, const char *name, int64_t rows
   void *want[TNI_CN_MAX_OUT] = {NULL};
   bool is_same = true, ok = tni_cf_rig_prepare(rig, rows, r);
   if (ok) protect_inputs(rig, PROT_READ);
-  ok = ok && tni_cf_rig_run(rig, 0x5b, TNI_CF_INLINE) && tni_cf_keep_outputs(cf, rig, want);
+  ok = ok && tni_cf_rig_run(rig, 0x5b, TNI_CF_INLINE) && tni_cf_rig_keep(rig, cf->arena, want);
   for (size_t i = 0; ok && is_same && i < sizeof fills; i++)
     for (uint32_t split = 0; ok && is_same && split < TNI_CF_SPLITS; split++) {
       ok = tni_cf_rig_run(rig, fills[i], split);
-      is_same = ok && tni_cf_same_outputs(rig, want);
+      is_same = ok && tni_cf_rig_same(rig, want);
     }
   if (ok && !is_same)
     tni_cf_fail(cf, "%s, %lld rows: other bits of the same inputs, when scratch and outputs hold something else before, or "
