@@ -33,11 +33,13 @@ static uint32_t put_attention(const tni_gen_step *s, bool kept, tni_raw_attr *a)
   return n;
 }
 
-/* What is added to scores, or hides some of them. Only where rows and columns are S: TN_NONE otherwise. */
-static tn_id draw_mask(gen_work *w, const tni_gen_step *s, int64_t length) {
-  const int64_t dims[2] = {length, length};
+/* What is added to scores, or hides some of them: one for all, or one of each batch, of each head, of both. Only where
+ * rows and columns are S: TN_NONE otherwise. */
+static tn_id draw_mask(gen_work *w, const tni_gen_step *s, int64_t batch, int64_t heads, int64_t length) {
+  const uint32_t how = s->word[5] / 6 % 5, rank = how ? 4 : 2;
+  const int64_t dims[4] = {how & 1 ? batch : 1, how & 2 ? heads : 1, length, length};
   if (length != SYMBOL || s->word[5] % 3 || w->b->n_in + 1 >= TNI_CN_MAX_IN) return TN_NONE;
-  return tni_gen_input(w, s->word[5] / 3 % 2 ? 'b' : 'x', dims, 2, 0);
+  return tni_gen_input(w, s->word[5] / 3 % 2 ? 'b' : 'x', dims + 4 - rank, rank, 0);
 }
 
 /* Caches of a layer: their pasts are inputs, [batch, heads, T, size], and what they become are outputs. */
@@ -78,7 +80,7 @@ static bool add_flat(gen_work *w, const gen_value *x, const tni_gen_step *s) {
   a[n++] = tni_gen_int_attr("kv_num_heads", h[1]);
   for (int i = 0; i < 3; i++)
     if (in[i] == TN_NONE) return false;
-  if (!w->g->kept) in[3] = draw_mask(w, s, x->dims[1]);
+  if (!w->g->kept) in[3] = draw_mask(w, s, x->dims[0], h[0], x->dims[1]);
   if (kept && s->word[5] % 2) a[n++] = tni_gen_int_attr("left_window_size", 5 + s->word[5] / 2 % 20);
   if (kept && !add_pasts(w, x->dims[0], h[1], size, &in[4], &out[1])) return false;
   snprintf(name, sizeof name, "v%u_%u", w->n, w->b->g->n_nodes);
@@ -98,7 +100,8 @@ bool tni_gen_add_attention(gen_work *w, const tni_gen_step *s) {
   if (x.rank == 3) return add_flat(w, &x, s);
   tni_raw_attr a[4];
   const uint32_t n = put_attention(s, false, a);
-  const tn_id in[4] = {x.id, same_as(w, &x, s->b)->id, same_as(w, &x, s->b + 1)->id, draw_mask(w, s, x.dims[2])};
+  const tn_id in[4] = {x.id, same_as(w, &x, s->b)->id, same_as(w, &x, s->b + 1)->id,
+                       draw_mask(w, s, x.dims[0], x.dims[1], x.dims[2])};
   return tni_gen_add_value(w, &x, tni_gen_apply(w, "", "Attention", 23, in, in[3] == TN_NONE ? 3 : 4, a, n),
                            tni_gen_width_of(&x));
 }
