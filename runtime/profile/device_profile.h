@@ -1,50 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Device profiles: YAML -> struct. An unknown key, a wrong type or a value out of range is TN_E_INVALID with
- * file:line:column in err->where.
- *
- *   plugins:                 # ordered by preference; "host" may be named, and is always there at the end
- *     - cpu-avx2-lut
- *     - name: cpu-neon-lut
- *       options: {group: 32}
- *       probe: isolated      # or inprocess: whether it is first loaded in a child (docs/security.md). Not said:
- * isolated # outside the installed folder phases: {prefill: [npu-int8-sim, host], decode: [cpu-avx2-lut]}   # optional;
- * names of `plugins`, in order require: [cpu-avx2-lut]  # these must load and take at least one node, and no
- * MatMul/Gemm with constant weights may # fall back to the host threads: 0               # 0: all processors that the
- * process may use cpus: [0, 2-3]           # processors that the pool's threads run on; threads 0: as many as these
- *   max_seq: 2048            # upper bound of context
- *   prefill_chunk: 512       # most positions that one step of a prompt computes; 0: the whole prompt at once. A plugin
- *                            # that takes prompts in pieces of one length only decides it; saying another is an error
- *   chunks_in_flight: 0      # pieces of a prompt that such a plugin may work on at once; 0: all there are
- *   memory: 512M             # what those may take together (four may always be in flight); 0: not limited
- *   bucket: 0                # lengths of the context are rounded up to a multiple; 0: nothing changes with the length
- *   plugin_path: [dir, ...]  # searched before the built-in path; relative to the profile's file
- *   cache: {dir: PATH, max_bytes: 8G}
- *   load: {max_bytes: 8G, max_steps: 100000000000}   # what loading a model may take; not said: by its size
- *   isolation: none          # or process: every plugin in a process of its own (docs/isolation.md); or strict: so, and
- *                            # none that is confined less; `isolation` in a plugin's entry is for that plugin
- *   checked: false
- *   probe_timeout_ms: 30000  # a plugin that does not come back from a probe for so long hangs; the
- *                            # probing program's own start is not counted
- *   timeout_ms: 60000        # an engine that completes nothing for so long is lost; where it is stated, a run in this
- *                            # process too (docs/isolation.md)
- *   watch: 16                # results are looked at for NaN and infinities that a plugin is to blame for: the last row
- *                            # of outputs in each step, one task every so many steps; 0: not at all
- *   priority: normal         # a wish to engines: low, normal, high (tn_item.priority)
- *   power: none              # a wish to devices while there are sessions: none, save, balanced, sustained, burst
- *                            # (tenon/power.h)
- *   kv: f32                  # what caches are kept as: f32, f16, bf16, int8 or int4 (quantized by row and head);
- * devices that # do not take it keep theirs. Not said: what devices ask for, else the model's own kv_ring: true     #
- * caches whose readers look back a fixed window keep only what that needs embeddings: source       # or packed: rows of
- * an embedding come from the weight that a plugin packs for the product # with the same table (tied embeddings), where
- * there is one map: shared              # or copy: the model's files and packed weights are copied into memory when
- * they are loaded, so # that nothing that happens to the files later is seen calibration: FILE        # statistics of
- * activations (docs/calibration.md), of the model that is run; ${model}/FILE: # in its folder
+ * file:line:column in err->where. Keys and their defaults: docs/profiles.md.
  *
  * Paths are relative to the profile's folder and come out absolute. A phase that `phases` leaves out gets `plugins` in
  * their order. Limits: 64 plugins, 64 options each, 64 folders; threads 0..1024; max_seq, prefill_chunk 0..2^31-1;
- * chunks_in_flight 0..64; bucket 0..65536; watch 0..1000000; timeout_ms and probe_timeout_ms 1..3600000. Sizes: 512M, 8G. A profile is
- * immutable; any thread.
+ * chunks_in_flight 0..64; bucket 0..65536; watch 0..1000000; timeout_ms and probe_timeout_ms 1..3600000. Sizes: 512M,
+ * 8G. A profile is immutable; any thread.
  */
 #ifndef TENON_PROFILE_DEVICE_PROFILE_H
 #define TENON_PROFILE_DEVICE_PROFILE_H
