@@ -28,14 +28,14 @@ typedef struct tn_pack tn_pack; /* the plugin's own: one packing under way */
  * elements that the group is cut into (the last may be short), f32, neighbours added first: (|x0| + |x1|) + (|x2| +
  * |x3|). A table of all partial sums of a run's q then spans at most act_max and the rounding of q: no entry of it is
  * rounded. TN_ACT_STATIC, for calibrated scales: one scale s for all of x, act_group 0. q = round(x / s), f32 division,
- * clamped to
- * [-act_max - 1, act_max]; NaN gives 0. s is act_scale; where that is 0, the float whose bits are the low 32 of the
- * format's params[0]. With acc_inner I64 and acc_outer F64 y is f32 of (f64) sum * (s * s_w), rounded to f64 and then
- * to f32: the sum is a wide integer, so kernels that split it in any way give the same bits (docs/numerics.md has the
- * domain). y[m,n] = sum over groups of sx * sum_k q * w; within a group the sum runs in acc_inner, across groups in
- * acc_outer. avg_depth, with RUNSUM: entries of tables may be added through avg_depth levels of rounding averages of
- * bytes, (a + b + 1) >> 1, in trees of 2^avg_depth runs, and what they add on average, avg_depth / 4 for each entry, is
- * taken off. A level rounds by 0 or 1/2, so an entry is off by avg_depth / 4 at most, and a group's sum over k by
+ * clamped to [-act_max - 1, act_max]; NaN gives 0. s is act_scale; where that is 0, the float whose bits are the low 32
+ * of the format's params[0]. With acc_inner I64 and acc_outer F64 y is f32 of (f64) sum * (s * s_w), rounded to f64 and
+ * then to f32: the sum is a wide integer, so kernels that split it in any way give the same bits (docs/numerics.md has
+ * the domain). y[m,n] = sum over groups of sx * sum_k q * w; within a group the sum runs in acc_inner (of scaled
+ * partial sums, where the weights' scale changes there), across groups in acc_outer. avg_depth, with RUNSUM: entries of
+ * tables may be added through avg_depth levels of rounding averages of bytes, (a + b + 1) >> 1, in trees of 2^avg_depth
+ * runs, and what they add on average, avg_depth / 4 for each entry, is taken off. A level rounds by 0 or 1/2, so an
+ * entry is off by avg_depth / 4 at most, and a group's sum over k by
  *   (act_group / act_run) * avg_depth / 4 * avg_unit * w0, w0: the smallest |w[n,k]| of the group that is not 0
  * on top of what the accumulators round. Exact sums obey it too. */
 enum { TN_ACT_NONE = 0, TN_ACT_ABSMAX = 1, TN_ACT_RUNSUM = 2, TN_ACT_STATIC = 3 };

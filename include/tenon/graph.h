@@ -118,8 +118,8 @@ typedef struct tn_node {
   uint32_t reserved;
   const tn_id *in;            /* [n_in] values; absent: TN_NONE */
   const tn_id *out;           /* [n_out] values; absent: TN_NONE */
-  /* [n_attr] In the order of attrs.h, defaults filled in. Of a custom operator: what the model wrote, in its order; look
-   * them up by name. */
+  /* [n_attr] In the order of attrs.h, defaults filled in; one without a default, which the model leaves out, has n 0. Of
+   * a custom operator: what the model wrote, in its order; look them up by name. */
   const tn_attr *const *attr;
   const char *name;
   const char *domain; /* "" is ai.onnx */

@@ -316,7 +316,7 @@ typedef struct tn_item {
 
 typedef struct tn_option {
   tn_hdr h;
-  const char *key;
+  const char *key; /* [A-Za-z0-9._-], 63 at most */
   const char *help;
   const char *dflt; /* the default, in YAML spelling: "true", "32", "0.5"; of a STRING the text itself, such as
                      * "blocking", without quotes of its own ("" is the empty one). NULL: false, 0, "" */
@@ -340,7 +340,7 @@ typedef struct tn_clock {
 enum { TN_ENGINE_BLOCKING = 1 }; /* submit returns after done: the host gives the engine a thread */
 typedef struct tn_engine {
   tn_hdr h;
-  const char *name;
+  const char *name; /* [A-Za-z0-9._-], 31 at most */
   uint32_t flags; /* TN_ENGINE_* */
   /* Items that it takes in flight, from submit to done, of all sessions of a runtime together; 0: any number. Several
    * runtimes may have more in flight together. submit queues those, it does not refuse them. */
@@ -351,7 +351,7 @@ enum { TN_CAPS_OFFLINE = 1 }; /* claims, lowers and packs for hardware that is n
 /* Plain data, 0 = not supported. */
 typedef struct tn_caps {
   tn_hdr h;
-  const char *name;
+  const char *name; /* any text, 127 at most */
   const char *driver;
   uint8_t key[32];                 /* of the driver and hardware: compiled kernels depend on it */
   const tn_engine *const *engines; /* [n_engines] engines[0] is engine 1 */
@@ -435,8 +435,8 @@ struct tn_device {
 enum { TN_PLUGIN_RESIDENT = 1 };
 struct tn_plugin {
   tn_hdr h;
-  const char *name;
-  const char *version;
+  const char *name;    /* as its file: [a-z0-9-], 63 at most */
+  const char *version; /* [A-Za-z0-9._-], 63 at most */
   const char *build_id; /* a part of the key of what cache_put keeps */
   const tn_option *const *options;
   const tn_format *const *formats;

@@ -36,16 +36,19 @@ static tn_status check_functions(const char *what, const fn_field *f, size_t n, 
   { #f, (p)->f != NULL }
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-/* A name that goes into messages, files and keys. */
-static bool is_name(const char *s, size_t max) {
+/* A name that goes into messages, files and keys. what: whose it is. */
+static tn_status check_name(const char *s, size_t max, const char *what, tn_error *err) {
   size_t n = s ? strnlen(s, max + 1) : 0;
-  return n && n <= max && strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
+  if (!n) return tni_fail(err, TN_E_INTERNAL, what, "%s is missing", what);
+  if (n > max) return tni_fail(err, TN_E_INTERNAL, what, "%s has more than %zu characters", what, max);
+  if (strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n) return TN_OK;
+  return tni_fail(err, TN_E_INTERNAL, what, "%s is '%s': a name is of A-Z, a-z, 0-9, '.', '_' and '-'", what, s);
 }
 
 static tn_status check_format(const tn_format *f, tn_error *err) {
   tn_status st = check_hdr(f, TN_UPTO(tn_format, unpack), "tn_format", err);
   if (st != TN_OK) return st;
-  if (!is_name(f->name, 63)) return tni_fail(err, TN_E_INTERNAL, "tn_format", "tn_format->name is no name");
+  if ((st = check_name(f->name, 63, "tn_format->name", err))) return st;
   const fn_field fn[] = {FN(f, numerics), FN(f, size), FN(f, begin), FN(f, rows), FN(f, end), FN(f, unpack)};
   st = check_functions("tn_format", fn, COUNT(fn), err);
   if (st == TN_OK) st = check_hdr(f->numerics, TN_UPTO(tn_numerics, act_scale), "tn_format->numerics", err);
@@ -56,7 +59,7 @@ static tn_status check_format(const tn_format *f, tn_error *err) {
 static tn_status check_option(const tn_option *o, tn_error *err) {
   tn_status st = check_hdr(o, TN_UPTO(tn_option, choices), "tn_option", err);
   if (st != TN_OK) return st;
-  if (!is_name(o->key, 63)) return tni_fail(err, TN_E_INTERNAL, "tn_option", "tn_option->key is no name");
+  if ((st = check_name(o->key, 63, "tn_option->key", err))) return st;
   if (o->type < TN_OPT_BOOL || o->type > TN_OPT_STRING)
     return tni_fail(err, TN_E_INTERNAL, "tn_option", "option '%s' has unknown type %u", o->key, o->type);
   return TN_OK;
@@ -65,8 +68,9 @@ static tn_status check_option(const tn_option *o, tn_error *err) {
 static tn_status check_custom(const tn_custom_op *o, tn_error *err) {
   tn_status st = check_hdr(o, TN_UPTO(tn_custom_op, shape), "tn_custom_op", err);
   if (st != TN_OK) return st;
-  if (!is_name(o->domain, 127) || !is_name(o->type, 127))
-    return tni_fail(err, TN_E_INTERNAL, "tn_custom_op", "an operator's domain or type is no name");
+  st = check_name(o->domain, 127, "tn_custom_op->domain", err);
+  if (st == TN_OK) st = check_name(o->type, 127, "tn_custom_op->type", err);
+  if (st != TN_OK) return st;
   if (strncmp(o->domain, "ai.onnx", 7) == 0 || strcmp(o->domain, "tenon") == 0 ||
       strcmp(o->domain, "ai.tenon") == 0)
     return tni_fail(err, TN_E_INTERNAL, "tn_custom_op", "operator '%s' is of the domain '%s', which is not a vendor's",
@@ -110,8 +114,7 @@ tn_status tni_check_plugin(const char *name, const tn_plugin *p, tn_error *err) 
   if (st != TN_OK) return st;
   const fn_field fn[] = {FN(p, name), FN(p, version), FN(p, enumerate), FN(p, open), FN(p, close), FN(p, shutdown)};
   st = check_functions("tn_plugin", fn, COUNT(fn), err);
-  if (st == TN_OK && !is_name(p->version, 63))
-    st = tni_fail(err, TN_E_INTERNAL, "tn_plugin", "tn_plugin->version is no version");
+  if (st == TN_OK) st = check_name(p->version, 63, "tn_plugin->version", err);
   if (st == TN_OK && (strnlen(p->name, 64) > 63 || strcmp(p->name, name) != 0))
     st = tni_fail(err, TN_E_INCOMPATIBLE, "tn_plugin", "the plugin calls itself '%.63s', its file '%s'", p->name, name);
   return st == TN_OK ? check_tables(p, err) : st;
@@ -129,8 +132,8 @@ tn_status tni_check_caps(const tn_caps *c, tn_error *err) {
                     (const void *)c->engines);
   for (uint32_t i = 0; st == TN_OK && i < c->n_engines; i++) {
     st = check_hdr(c->engines[i], TN_UPTO(tn_engine, depth), "tn_engine", err);
-    if (st == TN_OK && !is_name(c->engines[i]->name, 31))
-      st = tni_fail(err, TN_E_INTERNAL, "tn_engine", "the name of engine %u is no name", i + 1);
+    if (st == TN_OK && (st = check_name(c->engines[i]->name, 31, "tn_engine->name", err)))
+      tni_error_prefix(err, "engine %u", i + 1);
   }
   if (st == TN_OK && c->clock) st = check_hdr(c->clock, TN_UPTO(tn_clock, cpu_ns_per_byte), "tn_clock", err);
   if (st == TN_OK && (!is_power(c->align) || !is_power(c->sub_align) || !is_power(c->import_align)))

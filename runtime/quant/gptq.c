@@ -11,14 +11,14 @@ enum { CODES = TNI_QUANT_CODES, VEC = TNI_QUANT_VEC };
 static uint32_t choose_level(const tni_quant_rows *s, const float *w, int64_t k, uint32_t m, float scale) {
   const tni_quant_grid *g = s->task->grid;
   const uint32_t n_codes = g->grid.n_codes;
-  const int64_t K = s->task->K;
+  const int64_t row = s->u_row;
   float cost[CODES], e[VEC][CODES];
   memset(cost, 0, n_codes * sizeof *cost);
   for (uint32_t j = 0; j < m; j++) {
-    const float *u = s->u + k * K + k + j, *l = g->levels + j * n_codes, inverse = 1 / u[j * K];
+    const float *u = tni_quant_u(s, k) + k - s->b0 + j, *l = g->levels + j * n_codes, inverse = 1 / u[j * row];
     for (uint32_t c = 0; c < n_codes; c++) e[j][c] = w[j] - scale * l[c];
     for (uint32_t i = 0; i < j; i++)
-      for (uint32_t c = 0; c < n_codes; c++) e[j][c] -= e[i][c] * u[i * K];
+      for (uint32_t c = 0; c < n_codes; c++) e[j][c] -= e[i][c] * u[i * row];
     for (uint32_t c = 0; c < n_codes; c++) {
       e[j][c] *= inverse;
       cost[c] += e[j][c] * e[j][c];
@@ -28,7 +28,7 @@ static uint32_t choose_level(const tni_quant_rows *s, const float *w, int64_t k,
 }
 
 /* Whether earlier blocks owe the block something: what is rounded has a diagonal U. */
-static bool takes_debt(const tni_quant_rows *s) { return s->b0 && !s->task->round; }
+static bool takes_debt(const tni_quant_rows *s) { return s->b0 && s->task->h; }
 
 /* w [b1 - b0]: the block's weights with what earlier blocks owe. */
 static void quantize_row(const tni_quant_rows *s, int64_t r, float *w) {
@@ -49,7 +49,7 @@ static void quantize_row(const tni_quant_rows *s, int64_t r, float *w) {
     const uint32_t code = g->levels ? choose_level(s, w + k, at, m, fit.scale) : tni_quant_nearest(g, w[k], &fit);
     s->out->codes[r * per_row + at / g->vec] = (uint8_t)code;
     for (uint32_t j = 0; j < m; j++) {
-      const float *u = s->u + (at + j) * K + s->b0;
+      const float *u = tni_quant_u(s, at + j);
       q[k + j] = tni_quant_level(g, code, j, fit.zero) * fit.scale;
       const float x = e[k + j] = (w[k + j] - q[k + j]) / u[k + j];
       for (int64_t i = k + j + 1; i < n; i++) w[i] -= x * u[i];

@@ -68,7 +68,8 @@ struct tni_quant_rows {
   const tni_quant_codes *out;
   int64_t r0, r1, block, group, groups;
   const float *w; /* [rows, K]: what q is to be near to */
-  const float *u; /* [K,K] */
+  const float *u; /* [K, u_row]: U, or (rounding) what of it is in a row's own block: all else is 0 */
+  int64_t u_row;
   float *e;       /* [rows, K]: errors over U's diagonal, then q - w */
   float *y;       /* [rows, block] */
   float *weights; /* [K]: of columns in searches: the diagonal of h */
@@ -80,6 +81,10 @@ struct tni_quant_rows {
   const tni_quant_loops *loops;
   bool refit;
 };
+/* Row k of U, from the block's first column on. */
+static inline const float *tni_quant_u(const tni_quant_rows *s, int64_t k) {
+  return s->u + k * s->u_row + (s->task->h ? s->b0 : 0);
+}
 /* In r's group of column k. */
 static inline tni_quant_fit tni_quant_fit_at(const tni_quant_rows *s, int64_t r, int64_t k) {
   const int64_t at = r * s->groups + k / s->group;

@@ -60,13 +60,14 @@ TN_MUST_CHECK tn_status tni_quant_drift(float *d, const tni_quant_drifts *of, tn
 typedef struct tni_quant_task {
   int64_t N, K;
   const float *w; /* [N,K] */
-  float *h;       /* [K,K], symmetric; becomes H / mean diagonal + damp I. Zero: weights alone count */
+  float *h;       /* [K,K], symmetric; becomes H / mean diagonal + damp I. Zero: weights alone count. NULL: w is rounded to
+                   * nearest with the scale search, nothing more */
+  const float *squares; /* [K], where h is NULL: its diagonal, or NULL: all columns count the same */
   float *drift;   /* [K,K], of x, in h's unit, is overwritten; NULL: x' is x */
   float *added;   /* [N,K], drift of what outputs are added to, in h's unit, is overwritten; NULL: nothing */
   const tni_quant_grid *grid;
   float damp; /* of the mean diagonal; above 0 */
   int sweeps; /* of coordinate descent */
-  bool round; /* rounds to nearest with the scale search, nothing more */
 } tni_quant_task;
 
 /* All owned by the caller. G = ceil(K / group), or 1 where group is 0. */
@@ -81,7 +82,7 @@ typedef struct tni_quant_codes {
 
 /* TN_E_INVALID: w or h is not finite, or h is not positive definite after damping; TN_E_CANCELLED: run was to stop, and
  * out is undefined; TN_E_NO_MEMORY. Takes 4 * (K * K + 4096 * K) bytes and a little, with drift
- * 4 * 2048 * K more. */
+ * 4 * 2048 * K more; without h no K * K. */
 TN_MUST_CHECK tn_status tni_quant_solve(const tni_quant_task *task, const tni_quant_codes *out, tn_run *run,
                                         tn_error *err);
 

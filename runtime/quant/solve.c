@@ -5,18 +5,32 @@
 
 #include "runtime/quant/internal.h"
 
-/* h becomes h / mean diagonal + damp I, I alone where the text says nothing. unit: 1 / mean diagonal, or 0. */
-static tn_status damp_moments(float *h, int64_t K, float damp, float *unit, tn_error *err) {
+/* The weights of columns: second moments over their mean, and what is added to them: damp, 1 where the text says nothing. unit:
+ * 1 / their mean, or 0. */
+static tn_status damp_squares(tni_quant_rows *s, tn_error *err) {
+  const tni_quant_task *t = s->task;
+  const float *d = t->h ? t->h : t->squares;
+  const int64_t K = t->K, step = t->h ? K + 1 : 1;
   double trace = 0;
-  for (int64_t k = 0; k < K; k++) {
-    trace += (double)h[k * K + k];
-    if (h[k * K + k] < 0) return tni_fail(err, TN_E_INVALID, NULL, "a second moment below 0");
+  for (int64_t k = 0; d && k < K; k++) {
+    trace += (double)d[k * step];
+    if (d[k * step] < 0) return tni_fail(err, TN_E_INVALID, NULL, "a second moment below 0");
   }
   if (!isfinite(trace)) return tni_fail(err, TN_E_INVALID, NULL, "second moments are not finite");
-  const float inverse = *unit = trace > 0 ? (float)((double)K / trace) : 0;
-  for (int64_t i = 0; i < K * K; i++) h[i] *= inverse;
-  for (int64_t k = 0; k < K; k++) h[k * K + k] += trace > 0 ? damp : 1;
+  s->unit = trace > 0 ? (float)((double)K / trace) : 0;
+  for (int64_t k = 0; k < K; k++) {
+    s->weights[k] = d ? d[k * step] * s->unit : 0;
+    s->weights[k] += trace > 0 ? t->damp : 1;
+  }
   return TN_OK;
+}
+
+/* h becomes h / mean diagonal + damp I. */
+static void damp_moments(const tni_quant_rows *s) {
+  float *h = s->task->h;
+  const int64_t K = s->task->K;
+  for (int64_t i = 0; i < K * K; i++) h[i] *= s->unit;
+  for (int64_t k = 0; k < K; k++) h[k * K + k] = s->weights[k];
 }
 
 static bool all_finite(const float *w, int64_t n) {
@@ -85,13 +99,14 @@ static void first_fits(void *arg, int64_t begin, int64_t end, uint32_t worker) {
 static tn_status solve_rows(tni_quant_rows *s) {
   if (!s->refit || s->task->grid->steps) s->run->parallel_for(s->run, s->r1 - s->r0, 4, first_fits, s);
   tn_status st = s->loops->gptq(s);
-  return st == TN_OK && !s->task->round ? s->loops->descend(s) : st;
+  return st == TN_OK && s->task->h ? s->loops->descend(s) : st;
 }
 
 /* Without feedback: U is diagonal, and no earlier column owes anything. */
-static void diagonal(float *u, const float *h, int64_t K) {
-  memset(u, 0, (size_t)(K * K) * sizeof *u);
-  for (int64_t k = 0; k < K; k++) u[k * K + k] = 1 / sqrtf(h[k * K + k]);
+static void diagonal(const tni_quant_rows *s, float *u) {
+  const int64_t K = s->task->K;
+  memset(u, 0, (size_t)(K * s->u_row) * sizeof *u);
+  for (int64_t k = 0; k < K; k++) u[k * s->u_row + k % s->block] = 1 / sqrtf(s->weights[k]);
 }
 
 /* y [M,K] = a [M,K] U^T, or a U. U is upper: where it is 0, in whole blocks of a sum, nothing is multiplied. part
@@ -133,7 +148,7 @@ static tn_status set_aim(tni_quant_rows *s, float *aim, tn_error *err) {
   const int64_t K = t->K, rows = s->r1 - s->r0;
   const float *w = s->w = t->w + s->r0 * K;
   tn_status st = TN_OK;
-  if (t->round || (!aim && !t->added)) return TN_OK;
+  if (!t->h || (!aim && !t->added)) return TN_OK;
   if (t->added) aim = t->added + s->r0 * K;
   if (t->added)
     st = divide(s, rows, aim, aim, err);
@@ -147,30 +162,35 @@ static tn_status set_aim(tni_quant_rows *s, float *aim, tn_error *err) {
   return st;
 }
 
-static tn_status prepare(tni_quant_rows *s, tn_error *err) {
+static void set_sizes(tni_quant_rows *s) {
   const tni_quant_task *t = s->task;
-  const int64_t K = t->K;
   const uint32_t group = t->grid->grid.group;
-  s->group = group && group < K ? group : (K + t->grid->vec - 1) / t->grid->vec * t->grid->vec;
-  s->groups = (K + s->group - 1) / s->group;
+  s->group = group && group < t->K ? group : (t->K + t->grid->vec - 1) / t->grid->vec * t->grid->vec;
+  s->groups = (t->K + s->group - 1) / s->group;
   s->refit = s->group <= TNI_QUANT_REFIT;
   const int64_t unit = s->refit ? s->group : t->grid->vec;
   s->block = unit * (unit < TNI_QUANT_BLOCK ? TNI_QUANT_BLOCK / unit : 1);
-  tn_status st = damp_moments(t->h, K, t->damp, &s->unit, err);
+  s->u_row = t->h ? t->K : s->block;
+}
+
+static tn_status prepare(tni_quant_rows *s, float *u, tn_error *err) {
+  const tni_quant_task *t = s->task;
+  const int64_t K = t->K;
+  tn_status st = damp_squares(s, err);
   if (st) return st;
-  float *u = (float *)(uintptr_t)s->u;
-  if (t->round) {
-    diagonal(u, t->h, K);
-  } else {
+  if (t->h) {
+    damp_moments(s);
     memcpy(u, t->h, (size_t)(K * K) * sizeof *u);
     if ((st = tni_quant_factor(u, K, s->scratch, s->run, err))) return st;
+  } else {
+    diagonal(s, u);
   }
   for (int64_t k = 0; k < K; k++) {
-    s->weights[k] = t->h[k * K + k];
-    s->pivots[k] = 1 / (u[k * K + k] * u[k * K + k]);
+    const float pivot = u[k * s->u_row + (t->h ? k : k % s->block)];
+    s->pivots[k] = 1 / (pivot * pivot);
   }
   /* D becomes D H^-1: what a row is multiplied by to be moved. */
-  return t->drift && !t->round ? divide(s, K, t->drift, t->drift, err) : TN_OK;
+  return t->drift && t->h ? divide(s, K, t->drift, t->drift, err) : TN_OK;
 }
 
 static tn_status check_task(const tni_quant_task *t, const tni_quant_codes *out, tn_error *err) {
@@ -191,11 +211,10 @@ tn_status tni_quant_solve_by(const tni_quant_loops *loops, const tni_quant_task 
   tn_status st = check_task(t, out, err);
   if (st) return st;
   const size_t K = (size_t)t->K, rows = t->N < TNI_QUANT_ROWS ? (size_t)t->N : TNI_QUANT_ROWS;
-  const bool moves = t->drift && !t->added && !t->round;
-  float *u = malloc(K * K * sizeof *u), *aim = moves ? malloc(rows * K * sizeof *aim) : NULL;
+  const bool moves = t->drift && !t->added && t->h;
+  float *aim = moves ? malloc(rows * K * sizeof *aim) : NULL;
   tni_quant_rows s = {.task = t,
                       .out = out,
-                      .u = u,
                       .e = malloc(rows * K * sizeof(float)),
                       .y = malloc(rows * TNI_QUANT_BLOCK_MOST * sizeof(float)),
                       .weights = malloc(K * sizeof(float)),
@@ -203,8 +222,11 @@ tn_status tni_quant_solve_by(const tni_quant_loops *loops, const tni_quant_task 
                       .scratch = tni_quant_scratch(run),
                       .run = run,
                       .loops = loops};
-  st = s.u && s.e && s.y && s.weights && s.pivots && s.scratch && (aim || !moves) ? prepare(&s, err)
-                                                                                  : tni_fail_memory(err, NULL);
+  set_sizes(&s);
+  float *u = malloc(K * (size_t)s.u_row * sizeof *u);
+  s.u = u;
+  st = u && s.e && s.y && s.weights && s.pivots && s.scratch && (aim || !moves) ? prepare(&s, u, err)
+                                                                                : tni_fail_memory(err, NULL);
   for (s.r0 = 0; st == TN_OK && s.r0 < t->N; s.r0 = s.r1) {
     s.r1 = s.r0 + TNI_QUANT_ROWS < t->N ? s.r0 + TNI_QUANT_ROWS : t->N;
     st = set_aim(&s, aim, err);

@@ -43,7 +43,7 @@ static bool read_kept(const tni_qz *z, uint32_t i, tni_qz_sense *s) {
 
 typedef struct trial {
   uint8_t *codes, *steps;
-  float *scales, *zeros, *parents, *q, *h;
+  float *scales, *zeros, *parents, *q;
 } trial;
 
 static void trial_finish(trial *t) {
@@ -53,26 +53,22 @@ static void trial_finish(trial *t) {
   free(t->scales);
   free(t->zeros);
   free(t->q);
-  free(t->h);
 }
 
-/* w [N,K] rounded to a format with h as weights; t->q is what it became. */
+/* w [N,K] rounded to a format; t->q is what it became. */
 static tn_status round_rows(senser *s, const tni_qz_product *p, uint32_t format, const float *w, int64_t N,
-                            const float *h, trial *t) {
+                            const float *squares, trial *t) {
   const tni_quant_grid *g = &s->z->formats[format].grid;
   const int64_t block = tni_qz_block(&s->z->formats[format], p->K), blocks = (p->K + block - 1) / block;
-  const size_t n = (size_t)(N * p->K), m = (size_t)(N * blocks), square = (size_t)(p->K * p->K);
+  const size_t n = (size_t)(N * p->K), m = (size_t)(N * blocks);
   *t = (trial){.codes = malloc(n),
                .steps = malloc(m),
                .scales = malloc(m * sizeof(float)),
                .zeros = malloc(m * sizeof(float)),
                .parents = malloc((size_t)N * sizeof(float)),
-               .q = malloc(n * sizeof(float)),
-               .h = malloc(square * sizeof(float))};
-  if (!t->codes || !t->steps || !t->scales || !t->zeros || !t->parents || !t->q || !t->h)
-    return tni_fail_memory(s->z->err, p->name);
-  memcpy(t->h, h, square * sizeof(float));
-  const tni_quant_task task = {.N = N, .K = p->K, .w = w, .h = t->h, .grid = g, .damp = .1f, .round = true};
+               .q = malloc(n * sizeof(float))};
+  if (!t->codes || !t->steps || !t->scales || !t->zeros || !t->parents || !t->q) return tni_fail_memory(s->z->err, p->name);
+  const tni_quant_task task = {.N = N, .K = p->K, .w = w, .squares = squares, .grid = g, .damp = .1f};
   const tni_quant_codes codes = {.codes = t->codes,
                                  .scales = t->scales,
                                  .zeros = g->levels ? NULL : t->zeros,
@@ -84,7 +80,8 @@ static tn_status round_rows(senser *s, const tni_qz_product *p, uint32_t format,
   return st;
 }
 
-static tn_status try_formats(senser *s, const tni_qz_product *p, const float *w, const float *h, tni_qz_sense *out) {
+static tn_status try_formats(senser *s, const tni_qz_product *p, const float *w, const float *h, const float *squares,
+                             tni_qz_sense *out) {
   const int64_t N = p->N < ROWS ? p->N : ROWS;
   float *some = malloc((size_t)(N * p->K) * sizeof *some), *none = calloc((size_t)(N * p->K), sizeof *none);
   tn_status st = some && none ? TN_OK : tni_fail_memory(s->z->err, p->name);
@@ -95,7 +92,7 @@ static tn_status try_formats(senser *s, const tni_qz_product *p, const float *w,
   for (uint32_t i = 0; st == TN_OK && i < s->z->n_formats; i++) {
     trial t;
     double error = 0;
-    st = round_rows(s, p, i, some, N, h, &t);
+    st = round_rows(s, p, i, some, N, squares, &t);
     if (st == TN_OK) st = tni_quant_error(some, t.q, h, N, p->K, &s->z->run.run, &error, s->z->err);
     trial_finish(&t);
     out->error[i] = power > 0 ? error / power : 0;
@@ -106,10 +103,10 @@ static tn_status try_formats(senser *s, const tni_qz_product *p, const float *w,
 }
 
 /* The rest of the model with the product rounded, each sequence on a copy of its state. */
-static tn_status measure(senser *s, const tni_qz_product *p, const float *w, const float *h, double *loss) {
+static tn_status measure(senser *s, const tni_qz_product *p, const float *w, const float *squares, double *loss) {
   trial t;
   float *stored = NULL;
-  tn_status st = round_rows(s, p, s->reference, w, p->N, h, &t);
+  tn_status st = round_rows(s, p, s->reference, w, p->N, squares, &t);
   if (st == TN_OK) st = tni_qz_stored(&s->w, p, t.q, &stored);
   trial_finish(&t);
   if (st != TN_OK) return st;
@@ -127,11 +124,13 @@ static tn_status sense_one(senser *s, uint32_t i, const float *h) {
   tn_status st = z->o.progress ? z->o.progress(z->o.user, p->name, i, z->n_products) : TN_OK;
   if (st != TN_OK) return tni_fail(z->err, st, p->name, "stopped at '%s'", p->name);
   *out = (tni_qz_sense){.measured = s->asked[i]};
-  float *w = malloc((size_t)(p->N * p->K) * sizeof *w);
-  st = w ? tni_qz_read_weight(z, p, w) : tni_fail_memory(z->err, p->name);
-  if (st == TN_OK) st = try_formats(s, p, w, h, out);
-  if (st == TN_OK && s->asked[i]) st = measure(s, p, w, h, &out->loss);
+  float *w = malloc((size_t)(p->N * p->K) * sizeof *w), *squares = malloc((size_t)p->K * sizeof *squares);
+  st = w && squares ? tni_qz_read_weight(z, p, w) : tni_fail_memory(z->err, p->name);
+  for (int64_t k = 0; st == TN_OK && k < p->K; k++) squares[k] = h[k * p->K + k];
+  if (st == TN_OK) st = try_formats(s, p, w, h, squares, out);
+  if (st == TN_OK && s->asked[i]) st = measure(s, p, w, squares, &out->loss);
   free(w);
+  free(squares);
   const tni_qz_part whole = {out, sizeof *out};
   return st == TN_OK ? tni_qz_keep(z, i, ".sense", &whole, 1) : st;
 }

@@ -195,7 +195,6 @@ static tn_status solve_group(tni_qz *z, const tni_qz_product *p, const tni_qz_se
 }
 
 tn_status tni_qz_solve(tni_qz *z, uint32_t i, const tni_qz_seen *seen, tni_qz_solved *out) {
-  float *h = seen ? seen->h : NULL;
   const tni_qz_product *p = &z->products[i];
   const size_t n = (size_t)(p->N * p->K);
   bool found;
@@ -204,19 +203,17 @@ tn_status tni_qz_solve(tni_qz *z, uint32_t i, const tni_qz_seen *seen, tni_qz_so
   st = tni_qz_solved_read(z, i, out, &found);
   if (st != TN_OK || found) return st;
   if ((st = make_room(z, p, out))) return st;
-  float *w = malloc(n * sizeof *w), *own = h ? NULL : calloc((size_t)(p->K * p->K), sizeof *own);
-  if (!w || (!h && !own)) st = tni_fail_memory(z->err, p->name);
-  if (st == TN_OK) st = tni_qz_read_weight(z, p, w);
+  float *w = malloc(n * sizeof *w);
+  st = w ? tni_qz_read_weight(z, p, w) : tni_fail_memory(z->err, p->name);
   const tni_quant_task task = {.N = p->N,
                                .K = p->K,
                                .w = w,
-                               .h = h ? h : own,
+                               .h = seen ? seen->h : NULL,
                                .drift = seen ? seen->drift : NULL,
                                .added = seen ? seen->added : NULL,
                                .grid = &format_of(z, p)->grid,
                                .damp = .3f,
-                               .sweeps = 3,
-                               .round = !h};
+                               .sweeps = 3};
   if (st == TN_OK && !(seen && seen->group)) st = solve_matrix(z, &task, out);
   for (uint32_t g = 0; st == TN_OK && seen && seen->group && g < seen->n_groups; g++)
     st = solve_group(z, p, seen, g, &task, out);
@@ -224,6 +221,5 @@ tn_status tni_qz_solve(tni_qz *z, uint32_t i, const tni_qz_seen *seen, tni_qz_so
   if (st == TN_OK) st = keep_solved(z, i, out);
   if (st != TN_OK) tni_qz_solved_finish(out);
   free(w);
-  free(own);
   return st;
 }

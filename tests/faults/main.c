@@ -42,7 +42,7 @@ static const fault contract[] = {
     {"device-no-caps", TN_E_INTERNAL, "tn_caps is NULL"},
     {"caps-size-zero", TN_E_INCOMPATIBLE, "tn_caps has size 0"},
     {"caps-engines-null", TN_E_INTERNAL, "tn_caps->engines: 2 entries at (nil)"},
-    {"caps-engine", TN_E_INTERNAL, "the name of engine 1 is no name"},
+    {"caps-engine", TN_E_INTERNAL, "engine 1: tn_engine->name is missing"},
     {"caps-align", TN_E_INTERNAL, "an alignment is no power of two (align 48"},
     {"no-submit", TN_E_INTERNAL, "tn_device->submit is NULL"},
     {"option-default", TN_E_INTERNAL, "the default of its option 'group' must be a whole number, not 'many'"},

@@ -98,12 +98,20 @@ static tn_status solve(solved *s, bool round, uint32_t threads, tn_error *err) {
   tni_pool *pool = threads > 1 ? tni_pool_create(threads) : NULL;
   tni_pool_run r;
   tni_pool_run_init(&r, pool, NULL);
-  float *h = malloc((size_t)(s->K * s->K) * sizeof *h);
+  float *h = malloc((size_t)(s->K * s->K) * sizeof *h), *squares = malloc((size_t)s->K * sizeof *squares);
   memcpy(h, s->h, (size_t)(s->K * s->K) * sizeof *h);
-  const tni_quant_task t = {
-      .N = s->N, .K = s->K, .w = s->w, .h = h, .grid = &s->grid, .damp = .1f, .sweeps = 3, .round = round};
+  for (int64_t k = 0; k < s->K; k++) squares[k] = h[k * s->K + k];
+  const tni_quant_task t = {.N = s->N,
+                            .K = s->K,
+                            .w = s->w,
+                            .h = round ? NULL : h,
+                            .squares = squares,
+                            .grid = &s->grid,
+                            .damp = .1f,
+                            .sweeps = 3};
   const tn_status st = tni_quant_solve(&t, &s->out, &r.run, err);
   free(h);
+  free(squares);
   tni_pool_destroy(pool);
   return st;
 }

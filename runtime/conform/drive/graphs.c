@@ -156,7 +156,7 @@ static const tni_cf_graph_row graph_rows[] = {
     {"layernorm", VISION, OP("LayerNormalization", 17, "x[S,64] w[64] w[64]", "axis=-1 epsilon=1e-5")},
     {"rmsnorm", LLM, OP("RMSNormalization", 23, "x[S,64] w[64]", "axis=-1 epsilon=1e-5")},
     {"rotary", LLM, OP("RotaryEmbedding", 23, "x[1,4,S,16] f[128,8] f[128,8] i[1,S]<128>", "")},
-    {"attention", LLM, OP("Attention", 23, "x[1,4,S,16] x[1,2,S,16] x[1,2,S,16]", "is_causal=1")},
+    {"attention", 0, OP("Attention", 23, "x[1,4,S,16] x[1,2,S,16] x[1,2,S,16]", "is_causal=1")},
     {"gather/rows", LLM, OP("Gather", 13, "w[50,64] i[1,S]<50>", "axis=0")},
     {"transpose", VISION, OP("Transpose", 13, "x[S,4,16]", "perm=1,0,2")},
     {"concat", VISION, OP("Concat", 13, "x[S,16] x[S,32]", "axis=1")},

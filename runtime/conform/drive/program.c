@@ -372,7 +372,7 @@ bool tni_cf_drive_ahead(tni_cf_drive *d, const tn_offline *o, int64_t rows) {
   int64_t *v = TNI_NEW_ARRAY(d->arena, int64_t, d->view.n_symbols + 1);
   if (!v || !tables_make(d)) return drive_failed(d, "no memory", NULL);
   for (uint32_t i = 0; i < d->view.n_symbols; i++) v[i] = 1;
-  v[0] = d->chunk ? d->chunk : rows;
+  v[0] = tni_cf_drive_rows(d, rows);
   for (uint32_t i = 0; o->set && i < d->info->n_slots; i++)
     if (d->info->slots[i]->kind == TN_SLOT_WEIGHT && set_ahead(d, o, i) != TN_OK) return false;
   const tn_dims dims = {.h = TN_HDR(tn_dims), .v = v, .n = d->view.n_symbols};

@@ -50,7 +50,8 @@ static void give_place(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r
   if (kind == TNI_GEN_TRANSPOSE && g->rank < 3) g->rank = 3;
   if (kind == TNI_GEN_ATTENTION || kind == TNI_GEN_ROTARY) g->rank = 3 + below(r, 2);
   if (kind == TNI_GEN_ROTARY) g->k += g->k % 2;
-  g->kept = weights[TNI_GEN_ATTENTION] && below(r, kind == TNI_GEN_ATTENTION ? 2 : 6) == 0;
+  /* Some who take no attention of activations take it over caches. */
+  g->kept = below(r, kind == TNI_GEN_ATTENTION ? 2 : weights[TNI_GEN_ATTENTION] ? 6 : 12) == 0;
   if (!g->kept) return;
   g->step[0].kind = TNI_GEN_ATTENTION;
   g->rank = 3;

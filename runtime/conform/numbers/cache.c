@@ -410,21 +410,28 @@ static int64_t ctx_rows(const cache_case *c) {
   return (BUCKET + bucket - 1) / bucket * bucket;
 }
 
-/* Of the whole context: of a device whose runs are long enough for some. */
-static int64_t context_of(const cache_case *c) {
+/* Of the whole context, for runs of so many positions, or (0) of few. */
+static int64_t context_for(const cache_case *c, int64_t run) {
   const int64_t bucket = ctx_rows(c);
   int64_t rows = c->j->ring ? bucket * 2 : bucket;
-  while (rows < 3 * c->d.chunk + FIRST && rows + bucket <= POSITIONS) rows += bucket;
+  while (rows < 3 * run + FIRST && rows + bucket <= POSITIONS) rows += bucket;
   return rows;
 }
 
-/* NULL, or why runs as long as the device's find no place. */
-static const char *too_long(const cache_case *c) {
+/* NULL, or why runs of so many positions find no place. */
+static const char *too_long(const cache_case *c, int64_t run) {
   const bool lone = c->j->flags & APPEND_ONLY;
-  if (c->d.chunk + FIRST > context_of(c)) return "its runs are longer than the context of this case";
-  if (c->j->ring && !lone && c->d.chunk + WINDOW > RING + 1)
-    return "its runs are longer than the ring of this case has room for";
+  if (run + FIRST > context_for(c, run)) return "its runs are longer than the context of this case";
+  if (c->j->ring && !lone && run + WINDOW > RING + 1) return "its runs are longer than the ring of this case has room for";
   return NULL;
+}
+
+/* The longest run that the claim allows and that finds a place; 0: the claim fixes none, or none finds one. */
+static int64_t fixed_run(const cache_case *c) {
+  int64_t run = 0;
+  for (uint32_t i = 0; i < c->d.lengths.n; i++)
+    if (!too_long(c, c->d.lengths.v[i])) run = c->d.lengths.v[i];
+  return run;
 }
 
 /* Prompts and single positions in turn over one memory: each kind of step has one plan, bound once, whatever the
@@ -438,12 +445,12 @@ static void steps_choose(cache_case *c, tni_cf_rng *r) {
   const size_t n = longer       ? sizeof around / sizeof *around
                    : c->j->ring ? sizeof ring / sizeof *ring
                                 : sizeof plain / sizeof *plain;
-  const int64_t rows = context_of(c);
+  const int64_t run = fixed_run(c), rows = context_for(c, run);
   const tni_cf_room room = {.rows = c->j->ring ? RING : rows + 9, .gap = 3};
   tni_cf_inst i[2];
   bool made[2] = {false}, ok = true;
   for (int k = 0; k < 2; k++) {
-    const int64_t n_rows = tni_cf_drive_rows(&c->d, k ? 1 : many);
+    const int64_t n_rows = run && !k ? run : tni_cf_drive_rows(&c->d, k ? 1 : many);
     int64_t sym[TNI_CF_MAX_SYMBOLS] = {n_rows, rows - n_rows};
     ok = ok && (made[k] = tni_cf_inst_make(&i[k], &c->d, sym, room), made[k] || cache_wrong(c, sym[0], i[k].why));
   }
@@ -480,7 +487,9 @@ static bool layout_wanted(const cache_job *j, const tn_layout *l) {
 static bool open_cache(cache_case *c, uint32_t phase, char *reason, size_t n) {
   c->d = (tni_cf_drive){.flip = UINT64_MAX};
   if (!tni_cf_drive_claim(&c->d, c->h, c->b.g, phase)) return cache_wrong(c, 0, c->d.why);
-  const char *why = c->d.all_taken ? too_long(c) : c->d.refusal ? c->d.refusal->text : "claimed in parts";
+  const char *why = !c->d.all_taken ? c->d.refusal ? c->d.refusal->text : "claimed in parts"
+                    : c->d.chunk && !fixed_run(c) ? too_long(c, c->d.lengths.v[0])
+                                                  : NULL;
   if (why) snprintf(reason, n, "%s", why);
   return !why;
 }
@@ -490,6 +499,7 @@ typedef struct cache_tally {
   char reason[160];
   uint32_t asked; /* layouts */
   bool fixed;     /* of a claim that fixes the positions of a run */
+  bool taken;     /* it is, with other layouts at least */
   int64_t runs, elements;
   double worst;
 } cache_tally;
@@ -499,11 +509,15 @@ static bool ask_layout(tni_cf *cf, tni_cf_host *h, const cache_job *j, uint32_t 
                        cache_tally *t) {
   tn_layout l[MAX_LAYOUTS];
   cache_case c = {.cf = cf, .h = h, .j = j, .others = others, .at = {0, FIRST}, .text = ""};
+  char reason[sizeof t->reason] = "no layout of this kind is accepted";
   tni_cf_rng r = tni_cf_rng_of(cf, k + 1);
   uint32_t n = 0;
   const bool built = cache_build(&c);
   if (!built) cache_wrong(&c, 0, c.b.err.message);
-  if (built && open_cache(&c, phase, t->reason, sizeof t->reason)) {
+  const bool opened = built && open_cache(&c, phase, reason, sizeof reason);
+  if (opened || !t->taken) memcpy(t->reason, reason, sizeof reason);
+  t->taken = t->taken || opened;
+  if (opened) {
     n = case_layouts(&c, l);
     if (layout_wanted(j, &l[k])) {
       t->asked++;
@@ -536,7 +550,7 @@ static void ask_phases(tni_cf *cf, tni_cf_host *h, const cache_job *j, bool othe
 static void cache_ask(tni_cf *cf, const void *arg) {
   const cache_job *j = arg;
   tni_cf_host h;
-  cache_tally t = {.reason = "no layout of this kind is accepted"};
+  cache_tally t = {.reason = ""};
   if (!tni_cf_host_open(cf, &h, NULL)) return;
   ask_phases(cf, &h, j, false, &t);
   if (!t.asked && !(j->flags & APPEND_ONLY)) ask_phases(cf, &h, j, true, &t);
@@ -546,6 +560,29 @@ static void cache_ask(tni_cf *cf, const void *arg) {
   else
     tni_cf_note(cf, "%u layouts, %lld steps, %lld elements of attention, largest error %.3g of its bound", t.asked,
                 (long long)t.runs, (long long)t.elements, t.worst);
+}
+
+/* What a decoder block needs: attention, over caches or over keys and values that are activations. */
+static void attention_required(tni_cf *cf, const void *arg) {
+  static const uint32_t phases[] = {TN_PHASE_DECODE, TN_PHASE_PREFILL, TN_PHASE_ANY};
+  const tni_cf_listing *l = cf->listing;
+  char reason[160] = "";
+  tni_cf_host h;
+  bool taken = false;
+  for (uint32_t i = 0; i < l->n_claimed; i++)
+    taken = taken || (!strcmp(l->claimed[i].graph, "attention") && l->claimed[i].verdict != TN_NO);
+  if (taken || !tni_cf_host_open(cf, &h, NULL)) return;
+  for (size_t p = 0; p < sizeof phases / sizeof *phases && !taken; p++) {
+    cache_case c = {.cf = cf, .h = &h, .j = arg, .text = ""};
+    if (!cache_build(&c))
+      cache_wrong(&c, 0, c.b.err.message);
+    else
+      taken = open_cache(&c, phases[p], reason, sizeof reason);
+    if (c.d.h) tni_cf_drive_finish(&c.d);
+    if (c.b.g) tni_cn_destroy(&c.b);
+  }
+  tni_cf_host_close(cf, &h);
+  if (!taken) tni_cf_fail(cf, "attention is refused in every phase, over caches too: %s", reason);
 }
 
 void tni_cn_cache_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
@@ -581,4 +618,5 @@ void tni_cn_cache_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
     add(ctx, &(tni_cf_case){
                  .name = name, .levels = TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, .run = cache_ask, .arg = &jobs[i]});
   }
+  add(ctx, &(tni_cf_case){"levels/llm/attention", TNI_CF_LEVEL_LLM, TNI_CF_REQUIRED, attention_required, &jobs[2], 0});
 }

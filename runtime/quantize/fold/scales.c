@@ -23,7 +23,8 @@ typedef struct search {
   float *w;        /* [rows,K]: some of all readers' */
   float *x2, *w2;  /* [head]: mean squares, 1 in the mean */
   float *ws, *q;   /* [rows,K] */
-  float *hs, *use; /* [K,K] */
+  float *hs;       /* [K,K] */
+  float *squares;  /* [K]: its diagonal */
   uint8_t *codes, *steps;
   float *scales, *zeros, *parents;
 } search;
@@ -39,10 +40,10 @@ static bool make_room(search *s) {
   s->zeros = malloc(n * sizeof(float));
   s->parents = malloc((size_t)s->rows * sizeof(float));
   s->hs = malloc(square * sizeof(float));
-  s->use = malloc(square * sizeof(float));
+  s->squares = malloc((size_t)s->K * sizeof(float));
   s->x2 = calloc(head, sizeof(float));
   s->w2 = calloc(head, sizeof(float));
-  return s->w && s->ws && s->q && s->codes && s->steps && s->scales && s->zeros && s->parents && s->hs && s->use &&
+  return s->w && s->ws && s->q && s->codes && s->steps && s->scales && s->zeros && s->parents && s->hs && s->squares &&
          s->x2 && s->w2;
 }
 
@@ -56,7 +57,7 @@ static void search_finish(search *s) {
   free(s->zeros);
   free(s->parents);
   free(s->hs);
-  free(s->use);
+  free(s->squares);
   free(s->x2);
   free(s->w2);
 }
@@ -120,8 +121,8 @@ static tn_status try_scales(search *s, const float *by, double *error) {
   for (int64_t i = 0; i < s->rows * K; i++) s->ws[i] = s->w[i] * by[i % K % head];
   for (int64_t i = 0; i < K; i++)
     for (int64_t k = 0; k < K; k++) s->hs[i * K + k] = s->h[i * K + k] / (by[i % head] * by[k % head]);
-  memcpy(s->use, s->hs, (size_t)(K * K) * sizeof(float));
-  const tni_quant_task task = {.N = s->rows, .K = K, .w = s->ws, .h = s->use, .grid = g, .damp = .1f, .round = true};
+  for (int64_t k = 0; k < K; k++) s->squares[k] = s->hs[k * K + k];
+  const tni_quant_task task = {.N = s->rows, .K = K, .w = s->ws, .squares = s->squares, .grid = g, .damp = .1f};
   const tni_quant_codes codes = {.codes = s->codes,
                                  .scales = s->scales,
                                  .zeros = g->levels ? NULL : s->zeros,

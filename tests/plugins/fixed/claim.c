@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What it takes: the built-in device's answers, of some operators, and only for runs of 1 and 16 rows.
+ * What it takes: the built-in device's answers, of some operators, and only for runs of 1 and 16 rows (ok_long, long_run: of
+ * 256 too).
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "fixed.h"
 
-enum { ONE = 1, MANY = 16 };
-static const int64_t lengths[] = {ONE, MANY};
-static const tn_value_set sets[] = {{.v = lengths, .n = 2}};
+enum { ONE = 1, MANY = 16, LONG = 256 };
+static const int64_t lengths[] = {ONE, MANY, LONG};
+static const tn_value_set sets[] = {{.v = lengths, .n = 2}}, long_sets[] = {{.v = lengths, .n = 3}};
 
 typedef struct filter {
   const fixed_device *d;
@@ -54,6 +55,8 @@ static bool is_float(const tn_graph *g, const tn_node *n) {
 static const char *refusal(const filter *f, const tn_node *n, tn_constraint *k, uint32_t *reason) {
   *reason = TN_WHY_OP;
   const bool apart = f->d->wrong == FIXED_ok_apart || f->d->wrong == FIXED_apart_softcap; /* others append */
+  const bool kept = f->d->wrong == FIXED_ok_kept || f->d->wrong == FIXED_kept_scale; /* attends over caches alone */
+  if (kept && n->op == TN_OP_ATTENTION && f->g->values[n->in[1]]->kind != TN_VALUE_STATE) return "fixed attends over caches";
   if (!is_ours(n->op) || (apart && n->op == TN_OP_TENSOR_SCATTER)) return "fixed does not compute it";
   *reason = TN_WHY_DTYPE;
   if (!is_float(f->g, n)) return "fixed computes in float32";
@@ -83,7 +86,7 @@ static tn_status on_node(void *ctx, tn_id node, const tn_claim *c) {
   } else if (rows.rel) {
     mine.constraints = &rows;
     mine.n_constraints = 1;
-    mine.sets = sets;
+    mine.sets = f->d->wrong == FIXED_ok_long || f->d->wrong == FIXED_long_run ? long_sets : sets;
     mine.n_sets = rows.rel == TN_REL_IN;
   }
   return f->sink->node(f->sink->ctx, node, &mine);

@@ -19,9 +19,11 @@ enum { FIXED_DEPTH = 2, FIXED_ENGINES = 2 };
   X(int8_scale) X(int8_softcap) X(int8_mask) X(int8_window) X(symbols) X(drops) X(refuses) X(decode) X(older) X(one_row) \
   X(ok_apart) X(apart_softcap) X(ok_codes) X(fence_early) X(fence_late) X(fence_one) X(fence_half) X(fence_line) \
   X(fence_cancelled) X(fence_lost) X(wait_none) X(wait_first) X(wait_half) X(wait_kept) X(wait_second) X(wait_queued) \
-  X(cancel_early) X(masked_cap) X(all_keys) X(plan_kept) X(args_moved) X(program_kept) X(cancel_all) X(cancel_first) X(cancel_other) X(abandon_waits) \
+  X(cancel_early) X(masked_cap) X(all_keys) X(plan_kept) X(args_moved) X(program_kept) X(cancel_all) X(cancel_first) \
+  X(cancel_other) X(abandon_waits) \
   X(abandon_frees) X(abandon_destroys) X(left_frees) X(signals) \
-  X(left_stays) X(appends_unnamed) X(name_lent) X(map_adds) X(blind_kept)
+  X(left_stays) X(appends_unnamed) X(name_lent) X(map_adds) X(blind_kept) X(ok_long) X(long_run) \
+  X(ok_kept) X(kept_scale)
 /* clang-format on */
 #define X(name) FIXED_##name,
 enum { FIXED_WRONGS(X) FIXED_N_WRONGS };

@@ -36,6 +36,7 @@ static bool is_int8(const tn_subgraph *s) {
 /* What of attention is passed over: the base of the mistake, or TN_NONE. */
 static uint32_t passed_over(const fixed_device *d, const tn_subgraph *s) {
   if (d->wrong == FIXED_apart_softcap) return FIXED_softcap;
+  if (d->wrong == FIXED_kept_scale) return FIXED_scale;
   if (d->wrong >= FIXED_scale && d->wrong <= FIXED_window) return d->wrong;
   if (d->wrong == FIXED_masked_cap || d->wrong == FIXED_all_keys) return d->wrong;
   if (d->wrong >= FIXED_int8_scale && d->wrong <= FIXED_int8_window && is_int8(s))
