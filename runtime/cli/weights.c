@@ -60,15 +60,30 @@ static void add_caches(char *line, json_t *j) {
   }
 }
 
+/* Whether an entry before this one reads the same: weights of two sources in one format. */
+static bool said_before(json_t *list, size_t n, const char *entry) {
+  for (size_t i = 0; i < n; i++) {
+    char other[LINE] = "";
+    add_entry(other, json_array_get(list, i));
+    if (!strcmp(other, entry)) return true;
+  }
+  return false;
+}
+
 static void weights_line(json_t *j, char *line) {
   json_t *list = json_object_get(j, "weights"), *e;
   const bool exact = json_is_true(json_object_get(j, "exact"));
   size_t i;
   snprintf(line, LINE, "weights: ");
   if (!json_array_size(list)) add_text(line, "as stored");
+  const char *between = "";
   json_array_foreach(list, i, e) {
-    if (i) add_text(line, "; ");
-    add_entry(line, e);
+    char entry[LINE] = "";
+    add_entry(entry, e);
+    if (said_before(list, i, entry)) continue;
+    add_text(line, between);
+    add_text(line, entry);
+    between = "; ";
   }
   if (!exact) add_text(line, "; --profile host: as stored");
   add_caches(line, j);
