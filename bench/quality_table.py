@@ -27,6 +27,7 @@ CACHES = ["f16", "bf16", "int8", "int4"]
 TURNS = 3
 PAGE = os.path.join(quality.ROOT, "docs", "quality-table.md")
 SHOWN = 5e-4  # of bits: what three digits hide
+NEAR = 0.05  # of bits: a mix need not come nearer to what it may take
 # Formats for codes that a model brings: they round no floats.
 CODES = ["int8", "grid2", "grid4", "grid8"]
 # What a goal says at its bits, on the demo model's first texts.
@@ -146,16 +147,25 @@ class Table:
         return max((g["total"]["bits_per_weight"] for g in got if g and "total" in g), default=None)
 
     def mixed(self, bits):
-        """A budget counts what the file holds; it is lowered until what is packed from it is no more than `bits`."""
-        budget, target = float(bits), float(bits)
-        for _ in range(4):
+        """A budget counts what the file holds. The row is that of the most that packs to no more than `bits`: first the budget is
+        lowered by what was too much, then it goes to the middle between one that fits and one that does not."""
+        target, fits, best = float(bits), 0, None
+        budget = above = target
+        for _ in range(6):
             name = f"{budget:.4f}"
             args = ["--bits", name, "--weights", OF_MIXES]
             packed = self.packed(self.quantized(name, args)[0])
-            if packed is None or packed <= target + SHOWN:
+            best = best or (args, name)
+            if packed is None:
                 break
-            budget -= packed - target + 5e-5
-        return self.calibrated(bits, args, name)
+            if packed <= target + SHOWN:
+                fits, best = budget, (args, name)
+                if target - packed <= NEAR or budget == target:
+                    break
+            else:
+                above = budget
+            budget = (fits + above) / 2 if fits else budget - (packed - target) - 5e-5
+        return self.calibrated(bits, *best)
 
     def calibrated(self, label, args, name=None):
         models, bits, why = self.quantized(name or label, args)
@@ -439,7 +449,7 @@ Each text is cut at 1,200 characters and 320 tokens. KL is the divergence from t
 Bits are packed bytes x 8 / weights, scales and padding included; those of the file are what `quantize` says where a budget chose.
 KL of `rounded` rows in the first chart is that of 2026-11-24 where the format was there; peers are the best of their width.
 Rows and figures that are missing were not run. Mixed rows are of {mixes}. They are named by their packed bits:
-the budget, which counts the file, is lowered until what is packed takes no more.
+the budget, which counts the file, is lowered until what is packed takes no more. Small models pad much, so that it may end lower.
 Speeds are tokens per second of this small model, which lies in the caches of the processor: [speed](speed.md) has those of large ones.
 They are the fastest of {runs} runs, in {turns} rounds over all rows, by `tenon bench`; other work on the machine shows in them.
 Speeds are of {speeds}. A call with --no-speed leaves those that the page had, but for mixed rows, and the second chart.

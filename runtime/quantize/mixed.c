@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Formats by a budget: what each product loses by each format, then a knapsack. The sum of losses counts, as if products
- * did not know of each other.
+ * did not know of each other. So the mix is checked on the whole, beside the best format that all products may have.
  */
 #include <math.h>
 #include <stdio.h>
@@ -126,8 +126,27 @@ static json_t *note_of(const tni_qz *z, uint32_t i, const tni_qz_senses *s, cons
   return o;
 }
 
+/* What was checked on the whole. */
+typedef struct checked {
+  bool same;      /* the mix is of one format */
+  uint32_t alone; /* the format that is best where all products have it; TNI_QZ_FLOAT: none fits */
+  double loss[2]; /* of the mix; of that */
+} checked;
+
+static bool takes_alone(const checked *c) { return c->alone != TNI_QZ_FLOAT && !c->same && c->loss[1] < c->loss[0]; }
+
+static void note_checked(const tni_qz *z, const checked *c, tni_json_writer *w) {
+  tni_json_open(w, "whole", '{');
+  tni_json_put_tree(w, "mix", tni_json_real(c->loss[0]));
+  if (c->alone != TNI_QZ_FLOAT && !c->same) {
+    tni_json_put_text(w, "format", z->formats[c->alone].name);
+    tni_json_put_tree(w, "alone", tni_json_real(c->loss[1]));
+  }
+  tni_json_shut(w, '}');
+}
+
 /* quantize.json. */
-static tn_status write_notes(tni_qz *z, const tni_qz_senses *s, const double *cost) {
+static tn_status write_notes(tni_qz *z, const tni_qz_senses *s, const double *cost, const checked *c) {
   tni_json_writer w = {0};
   uint64_t bytes = 0;
   double loss = 0;
@@ -142,6 +161,7 @@ static tn_status write_notes(tni_qz *z, const tni_qz_senses *s, const double *co
   tni_json_put_tree(&w, "bits", tni_json_real(in_bits(z, bytes)));
   tni_json_put_text(&w, "loss_is", s->logits ? "KL divergence" : "squared difference over square");
   tni_json_put_tree(&w, "loss", tni_json_real(loss));
+  note_checked(z, c, &w);
   tni_json_put_count(&w, "tokens", s->tokens);
   tni_json_put_count(&w, "measured", s->n_measured);
   tni_json_put_tree(&w, "rank_correlation", tni_json_real(s->rank));
@@ -200,6 +220,41 @@ uint32_t tni_qz_mix_reference(const tni_qz *z) {
   return best;
 }
 
+/* The format of least loss of those that fit where every product has them. */
+static uint32_t best_alone(const tni_qz *z, const table *t) {
+  uint32_t best = TNI_QZ_FLOAT;
+  double least = INFINITY;
+  for (uint32_t k = 0; k < z->n_formats; k++) {
+    uint64_t bytes = 0;
+    double cost = 0;
+    for (uint32_t i = 0; i < z->n_products; i++) {
+      bytes += t->bytes[(size_t)i * z->n_formats + k];
+      cost += t->cost[(size_t)i * z->n_formats + k];
+    }
+    if (bytes > z->limit || cost >= least) continue;
+    least = cost;
+    best = k;
+  }
+  return best;
+}
+
+/* The mix on the whole, and the best format alone, which is taken where it loses less. */
+static tn_status check_whole(tni_qz *z, table *t, checked *c) {
+  const uint32_t n = z->n_products;
+  *c = (checked){.alone = best_alone(z, t), .same = true};
+  uint32_t *formats = malloc(2 * (size_t)n * sizeof *formats);
+  if (!formats) return tni_fail_memory(z->err, z->path);
+  for (uint32_t i = 0; i < n; i++) {
+    formats[i] = t->chosen[i];
+    formats[n + i] = c->alone;
+    c->same = c->same && t->chosen[i] == t->chosen[0];
+  }
+  const tn_status st = tni_qz_whole_losses(z, formats, c->alone != TNI_QZ_FLOAT && !c->same ? 2 : 1, c->loss);
+  free(formats);
+  for (uint32_t i = 0; st == TN_OK && takes_alone(c) && i < n; i++) t->chosen[i] = c->alone;
+  return st;
+}
+
 static tn_status choose(tni_qz *z, table *t) {
   tni_qz_senses s;
   const uint32_t reference = tni_qz_mix_reference(z);
@@ -210,9 +265,11 @@ static tn_status choose(tni_qz *z, table *t) {
       t->cost[i * z->n_formats + k] = e[reference] > 0 ? s.of[i].loss * e[k] / e[reference] : 0;
     }
   const tni_knapsack b = knapsack_of(z, t);
+  checked c = {0};
   if (st == TN_OK) st = tni_knapsack_choose(&b, t->chosen, z->err);
+  if (st == TN_OK) st = check_whole(z, t, &c);
   for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++) z->products[i].format = t->chosen[i];
-  if (st == TN_OK) st = write_notes(z, &s, t->cost);
+  if (st == TN_OK) st = write_notes(z, &s, t->cost, &c);
   tni_qz_senses_finish(&s);
   return st;
 }

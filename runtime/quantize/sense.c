@@ -41,42 +41,27 @@ static bool read_kept(const tni_qz *z, uint32_t i, tni_qz_sense *s) {
 
 /* --- one product --- */
 
-typedef struct trial {
-  uint8_t *codes, *steps;
-  float *scales, *zeros, *parents, *q;
-} trial;
-
-static void trial_finish(trial *t) {
-  free(t->codes);
-  free(t->steps);
-  free(t->parents);
-  free(t->scales);
-  free(t->zeros);
-  free(t->q);
-}
-
-/* w [N,K] rounded to a format; t->q is what it became. */
-static tn_status round_rows(senser *s, const tni_qz_product *p, uint32_t format, const float *w, int64_t N,
-                            const float *squares, trial *t) {
-  const tni_quant_grid *g = &s->z->formats[format].grid;
-  const int64_t block = tni_qz_block(&s->z->formats[format], p->K), blocks = (p->K + block - 1) / block;
+tn_status tni_qz_rounded(tni_qz *z, const tni_qz_product *p, uint32_t format, const float *w, int64_t N,
+                         const float *squares, float **q) {
+  const tni_quant_grid *g = &z->formats[format].grid;
+  const int64_t block = tni_qz_block(&z->formats[format], p->K), blocks = (p->K + block - 1) / block;
   const size_t n = (size_t)(N * p->K), m = (size_t)(N * blocks);
-  *t = (trial){.codes = malloc(n),
-               .steps = malloc(m),
-               .scales = malloc(m * sizeof(float)),
-               .zeros = malloc(m * sizeof(float)),
-               .parents = malloc((size_t)N * sizeof(float)),
-               .q = malloc(n * sizeof(float))};
-  if (!t->codes || !t->steps || !t->scales || !t->zeros || !t->parents || !t->q) return tni_fail_memory(s->z->err, p->name);
+  tni_quant_codes c = {.codes = malloc(n),
+                       .scales = malloc(m * sizeof(float)),
+                       .zeros = g->levels ? NULL : malloc(m * sizeof(float)),
+                       .steps = g->steps ? malloc(m) : NULL,
+                       .parents = g->steps ? malloc((size_t)N * sizeof(float)) : NULL,
+                       .q = malloc(n * sizeof(float))};
+  const bool room = c.codes && c.scales && (g->levels || c.zeros) && (!g->steps || (c.steps && c.parents)) && c.q;
   const tni_quant_task task = {.N = N, .K = p->K, .w = w, .squares = squares, .grid = g, .damp = .1f};
-  const tni_quant_codes codes = {.codes = t->codes,
-                                 .scales = t->scales,
-                                 .zeros = g->levels ? NULL : t->zeros,
-                                 .steps = g->steps ? t->steps : NULL,
-                                 .parents = g->steps ? t->parents : NULL,
-                                 .q = t->q};
-  const tn_status st = tni_quant_solve(&task, &codes, &s->z->run.run, s->z->err);
-  if (st) tni_error_prefix(s->z->err, "product '%s'", p->name);
+  const tn_status st = room ? tni_quant_solve(&task, &c, &z->run.run, z->err) : tni_fail_memory(z->err, p->name);
+  if (room && st) tni_error_prefix(z->err, "product '%s'", p->name);
+  free(c.codes);
+  free(c.scales);
+  free(c.zeros);
+  free(c.steps);
+  free(c.parents);
+  *q = c.q;
   return st;
 }
 
@@ -90,11 +75,11 @@ static tn_status try_formats(senser *s, const tni_qz_product *p, const float *w,
     memcpy(some + r * p->K, w + r * p->N / N * p->K, (size_t)p->K * sizeof *some);
   if (st == TN_OK) st = tni_quant_error(some, none, h, N, p->K, &s->z->run.run, &power, s->z->err);
   for (uint32_t i = 0; st == TN_OK && i < s->z->n_formats; i++) {
-    trial t;
+    float *q;
     double error = 0;
-    st = round_rows(s, p, i, some, N, squares, &t);
-    if (st == TN_OK) st = tni_quant_error(some, t.q, h, N, p->K, &s->z->run.run, &error, s->z->err);
-    trial_finish(&t);
+    st = tni_qz_rounded(s->z, p, i, some, N, squares, &q);
+    if (st == TN_OK) st = tni_quant_error(some, q, h, N, p->K, &s->z->run.run, &error, s->z->err);
+    free(q);
     out->error[i] = power > 0 ? error / power : 0;
   }
   free(some);
@@ -104,11 +89,10 @@ static tn_status try_formats(senser *s, const tni_qz_product *p, const float *w,
 
 /* The rest of the model with the product rounded, each sequence on a copy of its state. */
 static tn_status measure(senser *s, const tni_qz_product *p, const float *w, const float *squares, double *loss) {
-  trial t;
-  float *stored = NULL;
-  tn_status st = round_rows(s, p, s->reference, w, p->N, squares, &t);
-  if (st == TN_OK) st = tni_qz_stored(&s->w, p, t.q, &stored);
-  trial_finish(&t);
+  float *q, *stored = NULL;
+  tn_status st = tni_qz_rounded(s->z, p, s->reference, w, p->N, squares, &q);
+  if (st == TN_OK) st = tni_qz_stored(&s->w, p, q, &stored);
+  free(q);
   if (st != TN_OK) return st;
   void *before = tni_qz_swap(&s->w, p, stored);
   st = tni_qz_loss_of(&s->loss, &s->w, s->at, loss);
@@ -252,6 +236,13 @@ static tn_status fill_losses(senser *s) {
   return TN_OK;
 }
 
+uint32_t tni_qz_sense_texts(const tni_qz *z, int64_t *tokens) {
+  uint32_t n = 0;
+  *tokens = 0;
+  for (; n < z->n_seqs && (!n || *tokens + z->seqs[n].n <= TOKENS); n++) *tokens += z->seqs[n].n;
+  return n;
+}
+
 void tni_qz_senses_finish(tni_qz_senses *s) {
   free(s->of);
   s->of = NULL;
@@ -260,9 +251,7 @@ void tni_qz_senses_finish(tni_qz_senses *s) {
 tn_status tni_qz_sense_all(tni_qz *z, uint32_t reference, tni_qz_senses *out) {
   *out = (tni_qz_senses){.of = calloc(z->n_products, sizeof *out->of)};
   senser s = {.z = z, .reference = reference, .out = out, .asked = calloc(z->n_products, sizeof(bool))};
-  uint32_t n_seqs = 0;
-  for (; n_seqs < z->n_seqs && (!n_seqs || out->tokens + z->seqs[n_seqs].n <= TOKENS); n_seqs++)
-    out->tokens += z->seqs[n_seqs].n;
+  const uint32_t n_seqs = tni_qz_sense_texts(z, &out->tokens);
   if (!out->of || !s.asked) {
     free(s.asked);
     return tni_fail_memory(z->err, z->path);

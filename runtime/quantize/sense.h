@@ -27,5 +27,16 @@ typedef struct tni_qz_senses {
 /* Fills out; each product's is kept in the work folder. reference: a format of z. */
 TN_MUST_CHECK tn_status tni_qz_sense_all(tni_qz *z, uint32_t reference, tni_qz_senses *out);
 void tni_qz_senses_finish(tni_qz_senses *s);
+/* How many of the first sequences losses are measured on, and their tokens. */
+uint32_t tni_qz_sense_texts(const tni_qz *z, int64_t *tokens);
+/* w [N,K], all of p's rows or some, rounded to a format. squares [K]: of the input. *q is for free(), also after a
+ * failure. */
+TN_MUST_CHECK tn_status tni_qz_rounded(tni_qz *z, const tni_qz_product *p, uint32_t format, const float *w, int64_t N,
+                                       const float *squares, float **q);
+
+/* --- whole.c --- */
+/* The loss of the model with every product rounded to its format, on the same texts. formats [n, n_products], losses
+ * [n]; each is kept in the work folder as it comes. */
+TN_MUST_CHECK tn_status tni_qz_whole_losses(tni_qz *z, const uint32_t *formats, uint32_t n, double *losses);
 
 #endif

@@ -233,6 +233,12 @@ class Quantize(common.Case):
             self.assertGreater(losses["2:32z"], losses["4:32"])
             self.assertGreater(losses["4:32"], losses["8:32"])
             self.assertGreater(losses["8:32"], 0)
+        # the whole is near the sum of its products, and one format for all is not better
+        whole = notes["whole"]
+        self.assertGreater(whole["mix"], notes["loss"] / 3)
+        self.assertLess(whole["mix"], 3 * notes["loss"])
+        self.assertLess(whole["mix"], whole["alone"])
+        self.assertEqual(whole["format"], "3:32")
         # killed while it measures, and while it solves; other threads
         command = [TENON, *map(str, self.mixed(two, "--bits", "3.5", "--threads", "1"))]
         work = self.tmp / "two.partial"

@@ -19,10 +19,22 @@ static int count(const json_t *products, const json_t *format) {
   return n;
 }
 
+/* The mix beside one format for all; the one that loses less was taken. */
+static void show_checked(const json_t *j, FILE *f) {
+  const json_t *c = json_object_get(j, "whole");
+  if (!c) return;
+  fprintf(f, "checked on the whole, rounded: the mix %.4g", real(c, "mix"));
+  if (json_object_get(c, "alone"))
+    fprintf(f, ", %s alone %.4g%s", text(c, "format"), real(c, "alone"),
+            real(c, "alone") < real(c, "mix") ? ", which is taken" : "");
+  fputc('\n', f);
+}
+
 void cli_mixed_show(const json_t *j, FILE *f) {
   const json_t *products = json_object_get(j, "products"), *formats = json_object_get(j, "formats");
   fprintf(f, "%s: %.4f bits a weight in the file, %s %.4g by the sum of its products\n", text(j, "folder"),
           real(j, "bits"), text(j, "loss_is"), real(j, "loss"));
+  show_checked(j, f);
   for (size_t i = 0; i < json_array_size(formats); i++) {
     const json_t *format = json_array_get(formats, i);
     const int n = count(products, format);
