@@ -46,7 +46,7 @@ def make(path, every_k):
 
 def packed_bits(tenon, model, weight_format):
     """Of each K."""
-    got = subprocess.run([tenon, "pack", model, "--report", "--format", weight_format, "--format", "json"],
+    got = subprocess.run([tenon, "pack", model, "--report", "--weights", weight_format, "--format", "json"],
                          capture_output=True, text=True, check=False)
     if not got.stdout:
         sys.exit(f"{weight_format}: {got.stderr.strip()}")

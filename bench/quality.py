@@ -243,7 +243,7 @@ def weights(a):
         for f, plugins in trials(j).items():
             if a.only and a.only not in f:
                 continue
-            r, why = run([a.tenon], ["pack", path, "--format", f, "--report", "--profile", "host"], env)
+            r, why = run([a.tenon], ["pack", path, "--weights", f, "--report", "--profile", "host"], env)
             if not r:
                 rows.append((f, ", ".join(plugins), "-", "-", "-", "-", "-", why))
                 continue

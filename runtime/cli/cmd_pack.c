@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packing ahead of time. --format says a weight format here; text, md, csv and json still say how to print, so that
- * `--format w4g:32 --format json` is both.
+ * Packing ahead of time, and errors of weights by any format.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +12,7 @@
 enum { MAX_PARAMS = 8 };
 
 typedef struct pack_opts {
-  char **formats;
+  char *weights;
   const char *format; /* weight format, or NULL: what the profile's devices want */
   int64_t params[MAX_PARAMS];
   uint32_t n_params;
@@ -21,9 +20,8 @@ typedef struct pack_opts {
 } pack_opts;
 
 /* "NAME" or "NAME:1,2" */
-static int parse_weight_format(cli *c, pack_opts *o, char *text) {
-  char *colon = strchr(text, ':'), *save = NULL;
-  if (o->format) return cli_usage(c, "one weight format at a time, not '%s' and '%s'", o->format, text);
+static int parse_weights(cli *c, pack_opts *o) {
+  char *text = o->weights, *colon = text ? strchr(text, ':') : NULL, *save = NULL;
   o->format = text;
   if (!colon) return 0;
   *colon = '\0';
@@ -32,24 +30,10 @@ static int parse_weight_format(cli *c, pack_opts *o, char *text) {
     errno = 0;
     const long long v = strtoll(p, &end, 10);
     if (errno || end == p || *end || o->n_params == MAX_PARAMS)
-      return cli_usage(c, "--format takes NAME:NUMBER,..., not '%s:%s'", text, p);
+      return cli_usage(c, "--weights takes NAME:NUMBER,..., not '%s:%s'", text, p);
     o->params[o->n_params++] = v;
   }
   return 0;
-}
-
-static int parse_formats(cli *c, pack_opts *o) {
-  static const char *const shows[] = {"text", "md", "csv", "json"};
-  int rc = 0;
-  for (char **f = o->formats; f && *f && !rc; f++) {
-    int k = 0;
-    while (k < 4 && strcmp(shows[k], *f) != 0) k++;
-    if (k < 4)
-      c->format = (cli_format)k;
-    else
-      rc = parse_weight_format(c, o, *f);
-  }
-  return rc;
 }
 
 static const char *pack_str(json_t *o, const char *key) {
@@ -187,16 +171,16 @@ int cmd_pack(int argc, const char **argv) {
   cli c = {.command = "pack"};
   pack_opts o = {0};
   const opt_row own[] = {
-      {"format", 0, OPT_LIST, &o.formats, "FORMAT", NULL,
-       "with --report: try this weight format of any plugin, NAME or NAME:PARAM,...; or text, md, csv, json", NULL},
+      {"weights", 0, OPT_TEXT, &o.weights, "F", NULL,
+       "with --report: try this weight format of any plugin, NAME or NAME:NUMBER,...", NULL},
       {"output", 'o', OPT_TEXT, &c.cache_dir, "DIR", NULL, "the folder to pack into; the same as --cache-dir", ""},
       {"report", 0, OPT_FLAG, &o.report, NULL, NULL, "errors of every matrix and the worst", NULL},
       {"disable-pass", 0, OPT_TEXT, &c.disable, "NAME,...|all", NULL, "leave these passes out, or all", NULL},
       OPT_ROWS_END};
   int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own});
-  if (!rc) rc = parse_formats(&c, &o);
+  if (!rc) rc = parse_weights(&c, &o);
   if (!rc && o.format && !o.report)
-    rc = cli_usage(&c, "devices choose their formats (options of the profile): --format goes with --report");
+    rc = cli_usage(&c, "devices choose their formats (options of the profile): --weights goes with --report");
   if (!rc) rc = cli_open(&c, o.format ? TN_RT_SCAN : 0);
   if (!rc) rc = o.format ? report_format(&c, c.operand, &o) : pack_model(&c, c.operand, &o);
   cli_finish(&c);

@@ -80,7 +80,7 @@ class Pack(common.Case):
         np = self.module("numpy")
         path = self.model()
         for group in (32, 128):
-            j = self.json("pack", path, "--format", f"w4g:{group}", "--report", "--profile", "host", env=self.plugins)
+            j = self.json("pack", path, "--weights", f"w4g:{group}", "--report", "--profile", "host", env=self.plugins)
             self.assertEqual((j["format"], j["params"], j["refused"]), ("w4g", [group], 0))
             t = j["tensors"][0]
             self.assertEqual((t["name"], t["N"], t["K"], t["within_bound"]), ("w0", 96, 256, True))
@@ -116,14 +116,14 @@ class Pack(common.Case):
 
     def test_bad_command_lines(self):
         path = self.model()
-        for args, says in ((["--format", "w4g"], "goes with --report"),
-                           (["--format", "w4g:x", "--report"], "NAME:NUMBER"),
-                           (["--format", "w4g:32", "--format", "rows32", "--report"], "one weight format at a time")):
+        for args, says in ((["--weights", "w4g"], "goes with --report"),
+                           (["--weights", "w4g:x", "--report"], "NAME:NUMBER"),
+                           (["--format", "w4g:32", "--report"], "text, md, csv or json")):
             self.fails(2, says, args=["pack", path, *args])
-        self.fails(3, "states a weight format 'nope'", args=["pack", path, "--format", "nope", "--report", "--profile",
+        self.fails(3, "states a weight format 'nope'", args=["pack", path, "--weights", "nope", "--report", "--profile",
                                                              "host"])
         self.fails(3, "packs none of 1 matrices with 2 params",
-                   args=["pack", path, "--format", "rows32:1,2", "--report", "--profile", "host"], env=self.plugins)
+                   args=["pack", path, "--weights", "rows32:1,2", "--report", "--profile", "host"], env=self.plugins)
 
     def test_offline(self):
         path, p = self.model(), self.sched("offline: true")
@@ -190,7 +190,7 @@ class Pack(common.Case):
     def test_interrupted(self):
         """Ctrl-C while a matrix is packed: 130, no file, no half of one."""
         path, p = self.model(n=4), self.sched("slow: true")
-        for command in (["pack", path], ["pack", path, "--format", "rows32", "--report"]):
+        for command in (["pack", path], ["pack", path, "--weights", "rows32", "--report"]):
             env = dict(os.environ, TENON_CACHE_DIR=str(self.cache), TENON_PROFILE_PATH=str(SOURCE / "configs"),
                        **self.plugins)
             child = subprocess.Popen([TENON, *map(str, command), "--profile", str(p)], env=env, stdout=subprocess.PIPE,
