@@ -20,7 +20,10 @@ enum {
   /* Constants are changed before, so that the model gives the same and few bits lose less (docs/quantize.md). A graph that
    * does not allow it stays as it is. quantize.json says how many places there were. */
   TN_QUANTIZE_SCALES = 4,   /* channels take scales, which norms and earlier products undo; needs texts */
-  TN_QUANTIZE_ROTATE_VO = 8 /* the values of each head are turned, and turned back by the product after attention */
+  TN_QUANTIZE_ROTATE_VO = 8, /* the values of each head are turned, and turned back by the product after attention */
+  /* For other runtimes; one of them. A weight format that has no such form is refused by name. */
+  TN_QUANTIZE_ONNX = 16, /* MatMulNBits of com.microsoft, codes of 2, 4 or 8 bits: what onnxruntime takes */
+  TN_QUANTIZE_QDQ = 32   /* DequantizeLinear and MatMul of opset 21, codes of 4 or 8 bits: ONNX's own operators alone */
 };
 typedef struct tn_quantize_opts {
   tn_hdr h;
@@ -42,10 +45,11 @@ typedef struct tn_quantize_opts {
   /* A weight format of a plugin, "lev3" or "w4g:32"; bits, block and TN_QUANTIZE_ZEROS then count for nothing. NULL: as
    * they say. */
   const char *weights;
-  tn_runtime *runtime; /* whose plugins state it, those of TN_RT_SCAN too; NULL without weights. Read only */
+  tn_runtime *runtime; /* whose plugins state it, those of TN_RT_SCAN too; NULL: weights are NULL. Read only */
   /* A budget: each product takes one of several formats, by what it alone loses on the texts. `weights` then names them,
-   * with "+" between them: "lev2+lev3+w4g:32"; "3:32" and "2:32z" are of bits, block and zero points. NULL: those of
-   * MatMulNBits. bits and block are not read, flags are 0. One of the two, or neither. */
+   * with "+" between them: "lev2+lev3+w4g:32"; "3:32" and "2:32z" are of bits, block and zero points. NULL: lev1 to lev4s
+   * and "8:128" where plugins of runtime state them and nothing else may run the model; else those of MatMulNBits or QDQ.
+   * bits, block, ZEROS and ROUND count for nothing. One of the two, or neither. */
   double mean_bits;   /* of all products' weights in the file: codes, scales and zero points; 0: no budget */
   uint64_t max_bytes; /* of model.onnx and model.onnx_data together; 0: no budget */
   uint64_t memory;    /* bytes of activations that are held in memory; more lie in a file in FOLDER.partial. 0: 256 MB.

@@ -14,8 +14,8 @@
 #include "runtime/cli/texts/texts.h"
 
 typedef struct quantize_opts {
-  char *out, *text, *width, *weights, *fold;
-  uint32_t folds; /* TN_QUANTIZE_* */
+  char *out, *text, *width, *weights, *fold, *to;
+  uint32_t folds, form; /* TN_QUANTIZE_* */
   double max_mb, mean; /* mean: bits with a point; 0: none */
   int bits, block, zeros, round, piece;
   long long max_tokens, memory;
@@ -119,7 +119,7 @@ static int quantize_model(cli *c, quantize_opts *q) {
                               .block = (uint32_t)q->block,
                               .mean_bits = q->mean,
                               .max_bytes = (uint64_t)(q->max_mb * 1e6),
-                              .flags = q->folds | (q->zeros ? TN_QUANTIZE_ZEROS : 0) | (q->round ? TN_QUANTIZE_ROUND : 0),
+                              .flags = q->folds | q->form | (q->zeros ? TN_QUANTIZE_ZEROS : 0) | (q->round ? TN_QUANTIZE_ROUND : 0),
                               .threads = (uint32_t)c->threads,
                               .texts = (const char *const *)q->texts,
                               .n_texts = q->n_texts,
@@ -167,12 +167,20 @@ static bool take_folds(quantize_opts *q) {
   return ok;
 }
 
+/* --to: what else is to run the folder. */
+static bool take_form(quantize_opts *q) {
+  if (!q->to || strcmp(q->to, "tenon") == 0) return true;
+  q->form = strcmp(q->to, "onnx") == 0 ? TN_QUANTIZE_ONNX : strcmp(q->to, "qdq") == 0 ? TN_QUANTIZE_QDQ : 0;
+  return q->form != 0;
+}
+
 static int check_options(cli *c, quantize_opts *q) {
   if (!q->out || !*q->out) return cli_usage(c, "-o DIR is needed");
   if (!q->text == !q->round) return cli_usage(c, "--text FILE is needed, or --round without it");
   if (!take_bits(q))
     return cli_usage(c, "--bits %s: 2, 3, 4 or 8, or a mean with a point, as 3.5", q->width);
   if (!take_folds(q)) return cli_usage(c, "--fold %s: scales, rotate-vo, both with a comma, or none", q->fold);
+  if (!take_form(q)) return cli_usage(c, "--to %s: tenon, onnx or qdq", q->to);
   if (q->round && (q->folds & TN_QUANTIZE_SCALES))
     return cli_usage(c, "--fold scales is for --text FILE, which --round does not read");
   if (q->block & (q->block - 1)) return cli_usage(c, "--block %d: 16, 32, 64 or 128", q->block);
@@ -195,6 +203,7 @@ int cmd_quantize(int argc, const char **argv) {
       {"block", 0, OPT_INT, &q.block, "N", "16..128", "weights that share a scale: 16, 32, 64 or 128", "32"},
       {"weights", 0, OPT_TEXT, &q.weights, "F", NULL, "a weight format by its name, in place of bits and block", NULL},
       {"fold", 0, OPT_TEXT, &q.fold, "LIST", NULL, "before: scales, rotate-vo (docs/quantize.md)", "none"},
+      {"to", 0, OPT_TEXT, &q.to, "FORM", NULL, "who is to run it: tenon; onnx: MatMulNBits; qdq: DequantizeLinear", "tenon"},
       {"zeros", 0, OPT_FLAG, &q.zeros, NULL, NULL, "a zero point for each block", NULL},
       {"round", 0, OPT_FLAG, &q.round, NULL, NULL, "round to nearest, without calibration", NULL},
       {"max-tokens", 0, OPT_LONG, &q.max_tokens, "N", "0..", "first N tokens of all texts", "all"},
@@ -205,7 +214,7 @@ int cmd_quantize(int argc, const char **argv) {
                      &(cli_use){.usage = "MODEL -o DIR --text FILE [options]", .operand = "MODEL", .own = own});
   if (!rc) rc = check_options(&c, &q);
   if (!rc && !q.block && !is_mixed(&q)) q.block = 32;
-  if (!rc && q.weights) rc = cli_open(&c, TN_RT_SCAN);
+  if (!rc && (q.weights || is_mixed(&q))) rc = cli_open(&c, TN_RT_SCAN);
   if (!rc && q.text) rc = read_texts(&c, &q);
   if (!rc) rc = quantize_model(&c, &q);
   for (uint32_t i = 0; i < q.n_texts; i++) free(q.texts[i]);

@@ -81,6 +81,11 @@ static const tn_format *find_format(const tni_qz *z, const char *name, bool *the
   return NULL;
 }
 
+bool tni_qz_has_format(const tni_qz *z, const char *name) {
+  bool there;
+  return z->o.runtime && find_format(z, name, &there) != NULL;
+}
+
 tn_status tni_qz_format_named(tni_qz *z, const char *text, uint32_t *out) {
   int64_t params[PARAMS];
   uint32_t n;
@@ -102,6 +107,29 @@ tn_status tni_qz_format_named(tni_qz *z, const char *text, uint32_t *out) {
   if (st == TN_OK && (st = add_format(z, text, &g, out))) tni_error_prefix(z->err, "weight format '%s'", text);
   free(name);
   return st;
+}
+
+static const char *why_not(const tni_qz *z, const tni_qz_format *f) {
+  const bool qdq = z->o.flags & TN_QUANTIZE_QDQ;
+  if (f->grid.levels) return "its levels come from a table, which only Tenon reads";
+  if (f->bits != 4 && f->bits != 8 && (qdq || f->bits != 2)) return qdq ? "codes have 4 or 8 bits there" : "codes have 2, 4 or 8 bits there";
+  if (qdq && f->grid.grid.zero_kind == TN_ZERO_VALUES) return "its zero points are no codes";
+  for (uint32_t i = 0; !qdq && i < z->n_products; i++) {
+    const int64_t block = tni_qz_block(f, z->products[i].K);
+    if (block < 16 || (block & (block - 1))) return "blocks are a power of 2 there, 16 and more";
+  }
+  return NULL;
+}
+
+tn_status tni_qz_check_portable(const tni_qz *z) {
+  const bool qdq = z->o.flags & TN_QUANTIZE_QDQ, asked = qdq || (z->o.flags & TN_QUANTIZE_ONNX);
+  for (uint32_t i = 0; asked && i < z->n_formats; i++) {
+    const char *why = why_not(z, &z->formats[i]);
+    if (why)
+      return tni_fail(z->err, TN_E_UNSUPPORTED, "weights", "weight format '%s' cannot be written as %s: %s", z->formats[i].name,
+                      qdq ? "QDQ" : "MatMulNBits", why);
+  }
+  return TN_OK;
 }
 
 int64_t tni_qz_block(const tni_qz_format *f, int64_t K) {

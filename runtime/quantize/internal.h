@@ -79,8 +79,12 @@ int64_t tni_qz_block(const tni_qz_format *f, int64_t K);
 /* Codes, scales, zeros and indices of a matrix. */
 uint64_t tni_qz_bytes(const tni_qz_format *f, int64_t N, int64_t K);
 
+bool tni_qz_has_format(const tni_qz *z, const char *name);
+/* Weights that other runtimes take, where flags ask for such: else TN_E_UNSUPPORTED with the format's name. */
+TN_MUST_CHECK tn_status tni_qz_check_portable(const tni_qz *z);
+
 /* --- folded.c --- */
-enum { TNI_QZ_FOLDS = TN_QUANTIZE_SCALES | TN_QUANTIZE_ROTATE_VO };
+enum { TNI_QZ_FOLDS = TN_QUANTIZE_SCALES | TN_QUANTIZE_ROTATE_VO, TNI_QZ_FORMS = TN_QUANTIZE_ONNX | TN_QUANTIZE_QDQ };
 /* Where flags ask for it: writes the folded model of floats into the work folder, unless it is there, and goes on with
  * that: import, floats and products are of it. Needs the work folder, texts and threads. */
 TN_MUST_CHECK tn_status tni_qz_fold(tni_qz *z);

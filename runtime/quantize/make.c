@@ -18,7 +18,7 @@ enum { PIECE = 512, MEMORY = 256000000, SOLVER = 2 };
 
 static tn_status check_texts(const tni_qz *z) {
   const tn_quantize_opts *o = &z->o;
-  if (o->flags & ~(uint32_t)(TN_QUANTIZE_ZEROS | TN_QUANTIZE_ROUND | TNI_QZ_FOLDS))
+  if (o->flags & ~(uint32_t)(TN_QUANTIZE_ZEROS | TN_QUANTIZE_ROUND | TNI_QZ_FOLDS | TNI_QZ_FORMS))
     return tni_fail(z->err, TN_E_INVALID, "flags", "unknown flags %u", o->flags);
   if ((!(o->flags & TN_QUANTIZE_ROUND) && !o->n_texts) || (o->n_texts && !o->texts))
     return tni_fail(z->err, TN_E_INVALID, "texts", "texts for calibration are needed");
@@ -32,7 +32,7 @@ static tn_status check_budget(const tni_qz *z) {
   const tn_quantize_opts *o = &z->o;
   if (o->mean_bits > 0 && o->max_bytes)
     return tni_fail(z->err, TN_E_INVALID, "mean_bits", "mean_bits and max_bytes: one of them");
-  if (o->flags & ~(uint32_t)TNI_QZ_FOLDS)
+  if (o->flags & ~(uint32_t)(TNI_QZ_FOLDS | TNI_QZ_FORMS))
     return tni_fail(z->err, TN_E_INVALID, "flags", "a budget takes no such flags");
   if (!o->n_texts || !o->texts)
     return tni_fail(z->err, TN_E_INVALID, "texts", "texts are needed: they say which products may be narrow");
@@ -45,6 +45,8 @@ static tn_status check_options(const tni_qz *z) {
     return tni_fail(z->err, TN_E_INVALID, "tn_quantize_opts", "model and folder are needed");
   if (o->weights && !o->runtime)
     return tni_fail(z->err, TN_E_INVALID, "runtime", "a weight format by its name needs a runtime");
+  if ((o->flags & TNI_QZ_FORMS) == TNI_QZ_FORMS)
+    return tni_fail(z->err, TN_E_INVALID, "flags", "one form of the file: MatMulNBits or QDQ");
   if (tni_qz_is_mixed(o)) return check_budget(z);
   if (o->weights) return check_texts(z);
   if (o->bits != 2 && o->bits != 3 && o->bits != 4 && o->bits != 8)
@@ -271,7 +273,7 @@ static tn_status choose_formats(tni_qz *z) {
                            ? tni_qz_format_named(z, z->o.weights, &f)
                            : tni_qz_format_uniform(z, z->o.bits, z->o.block, z->o.flags & TN_QUANTIZE_ZEROS, &f);
   for (uint32_t i = 0; i < z->n_products; i++) z->products[i].format = f;
-  return st;
+  return st == TN_OK ? tni_qz_check_portable(z) : st;
 }
 
 static tn_status round_all(tni_qz *z) {

@@ -14,8 +14,11 @@
 #include "runtime/quantize/budget/budget.h"
 #include "runtime/quantize/sense.h"
 
-/* Of MatMulNBits. */
+/* What a budget chooses among: of levels; of MatMulNBits; of what onnxruntime takes of it; of QDQ. */
+static const char levels[] = "lev1+lev2+lev3+lev4+lev4s+8:128";
 static const char uniform[] = "2:32z+2:16z+3:128+3:32+4:128+4:32+4:16+8:128+8:32";
+static const char portable[] = "2:32z+2:16z+4:128+4:32+4:16+8:128+8:32";
+static const char qdq[] = "4:128+4:32+4:16+8:128+8:32";
 enum { MOST = TNI_QZ_SENSE_FORMATS };
 
 static double count_weights(const tni_qz *z) {
@@ -283,8 +286,17 @@ static bool is_uniform(const char *name, uint32_t *bits, uint32_t *block, bool *
          (*block == 16 || *block == 32 || *block == 64 || *block == 128);
 }
 
+static const char *usual(const tni_qz *z) {
+  if (z->o.flags & TN_QUANTIZE_QDQ) return qdq;
+  if (z->o.flags & TN_QUANTIZE_ONNX) return portable;
+  static const char *const all[] = {"lev1", "lev2", "lev3", "lev4", "lev4s"};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (!tni_qz_has_format(z, all[i])) return uniform;
+  return levels;
+}
+
 static tn_status add_formats(tni_qz *z) {
-  char *names = strdup(z->o.weights ? z->o.weights : uniform), *save = NULL;
+  char *names = strdup(z->o.weights ? z->o.weights : usual(z)), *save = NULL;
   tn_status st = names ? TN_OK : tni_fail_memory(z->err, z->path);
   for (char *n = names ? strtok_r(names, "+", &save) : NULL; st == TN_OK && n; n = strtok_r(NULL, "+", &save)) {
     uint32_t bits, block, at;
@@ -302,6 +314,7 @@ tn_status tni_qz_mix_begin(tni_qz *z) {
   table t = {0};
   tn_status st = add_formats(z);
   for (uint32_t i = 0; i < z->n_products; i++) z->products[i].format = TNI_QZ_FLOAT;
+  if (st == TN_OK) st = tni_qz_check_portable(z);
   if (st == TN_OK) st = table_make(z, &t);
   const tni_knapsack b = knapsack_of(z, &t);
   if (st == TN_OK) st = set_limit(z, &b);

@@ -142,6 +142,17 @@ static tn_status replace_products(writer *w, Onnx__GraphProto *g) {
                                     z->path);
 }
 
+/* The model at opset 21, with the nodes that make weights before all others. */
+static tn_status write_qdq(writer *w, Onnx__GraphProto *g) {
+  Onnx__NodeProto **all = TNI_NEW_ARRAY(w->arena, Onnx__NodeProto *, w->n_front + g->n_node + 1);
+  if (!all) return tni_qz_no_memory(w);
+  if (w->n_front) memcpy(all, w->front, w->n_front * sizeof *all);
+  if (g->n_node) memcpy(all + w->n_front, g->node, g->n_node * sizeof *all);
+  g->node = all;
+  g->n_node += w->n_front;
+  return tni_qz_raise_opset(w);
+}
+
 static tn_status gather_initializers(writer *w, Onnx__GraphProto *g) {
   for (size_t i = 0; i < g->n_initializer; i++) {
     Onnx__TensorProto *t = g->initializer[i];
@@ -190,12 +201,16 @@ static tn_status write_message(writer *w) {
 static tn_status write_all(writer *w) {
   Onnx__GraphProto *g = w->model->graph;
   if (!g) return tni_fail(w->z->err, TN_E_CORRUPT, w->z->path, "'%s' has no graph", w->z->path);
-  w->initializers = TNI_NEW_ARRAY(w->arena, Onnx__TensorProto *, g->n_initializer + TNI_QZ_TENSORS * (size_t)w->z->n_products + 1);
-  if (!w->initializers) return tni_qz_no_memory(w);
+  const bool qdq = w->z->o.flags & TN_QUANTIZE_QDQ && !w->z->fold;
+  const size_t n = g->n_initializer + TNI_QZ_TENSORS * (size_t)w->z->n_products + (qdq ? tni_qz_count_nodes(g) : 0) + 1;
+  w->initializers = TNI_NEW_ARRAY(w->arena, Onnx__TensorProto *, n);
+  w->front = TNI_NEW_ARRAY(w->arena, Onnx__NodeProto *, w->z->n_products + 1);
+  if (!w->initializers || !w->front) return tni_qz_no_memory(w);
   tn_status st = restore_nodes(w, g->node, g->n_node);
   for (size_t i = 0; st == TN_OK && i < w->model->n_functions; i++)
     st = restore_nodes(w, w->model->functions[i]->node, w->model->functions[i]->n_node);
   if (st == TN_OK && !w->z->fold) st = replace_products(w, g);
+  if (st == TN_OK && qdq) st = write_qdq(w, g);
   if (st != TN_OK) return st;
   st = drop_transposes(w, g);
   if (st == TN_OK) st = gather_initializers(w, g);

@@ -29,6 +29,8 @@ typedef struct tni_qz_writer {
   tni_map *products, *read; /* by name: outputs of products, with their numbers; what is read once they are replaced */
   char *levels[TNI_QZ_FORMATS], *steps[TNI_QZ_FORMATS]; /* names of tables that were written */
   bool contrib, own;                                   /* which domains were written */
+  Onnx__NodeProto **front; /* of QDQ: they read constants alone */
+  size_t n_front;
 } tni_qz_writer;
 
 /* --- data.c --- */
@@ -36,9 +38,16 @@ tn_status tni_qz_no_memory(tni_qz_writer *w);
 /* t's elements, n bytes at p, go into the data file. */
 TN_MUST_CHECK tn_status tni_qz_put_tensor(tni_qz_writer *w, Onnx__TensorProto *t, const void *p, uint64_t n);
 
+/* --- opset.c --- */
+/* Nodes of g and of graphs in it. */
+size_t tni_qz_count_nodes(const Onnx__GraphProto *g);
+/* The model at opset 21. TN_E_UNSUPPORTED, with the node: it has what differs there. Adds up to an initializer a node. */
+TN_MUST_CHECK tn_status tni_qz_raise_opset(tni_qz_writer *w);
+
 /* --- product.c --- */
 enum { TNI_QZ_TENSORS = 5 }; /* that a product has at most */
-/* Product i takes the place of n: MatMulNBits where its format is a uniform grid, else MatMulLevels of ai.tenon. */
+/* Product i takes the place of n: MatMulNBits where its format is a uniform grid, else MatMulLevels of ai.tenon; of QDQ
+ * MatMul, and DequantizeLinear in w->front. */
 TN_MUST_CHECK tn_status tni_qz_write_product(tni_qz_writer *w, Onnx__NodeProto *n, uint32_t i);
 
 #endif

@@ -18,7 +18,7 @@ ARCH = os.environ.get("TENON_ARCH")
 PLUGIN = "cpu-neon-lut" if ARCH else "cpu-avx2-lut"
 PROFILE = "cpu-neon" if ARCH else "cpu-avx2"
 # Formats for floats that hold a grid of the same bits, in groups of 128.
-PLAIN = {4: "w4g", 8: "w8g", 2: "w2g"}
+PLAIN = {4: "w4g", 8: "w8g", 3: "w3g", 2: "w2g"}
 RACY_S = 2.2  # a file changed so recently is always read again
 ISAS = ["neon", "dotprod", "i8mm"] if ARCH else ["auto"]
 
@@ -152,7 +152,8 @@ class Grids(OfPlugin):
                                          (4, 128, True, ("w4g", [128])), (4, 16, True, ("grid4", [16, 16, 0])),
                                          (4, 32, False, ("grid4", [32, 32, 0])), (8, 128, True, plain(8)),
                                          (8, 32, True, ("grid8", [32, 16, 0])), (2, 128, True, plain(2)),
-                                         (2, 64, True, ("grid2", [64, 16, 0]))):
+                                         (2, 64, True, ("grid2", [64, 16, 0])), (3, 128, True, plain(3)),
+                                         (3, 32, True, ("w4g", [32])), (3, 16, True, ("grid4", [16, 16, 0]))):
             with self.subTest(bits=bits, block=block, exact=exact):
                 self.kept(self.nbits(bits, block, None, exact), want)
 

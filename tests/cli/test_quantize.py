@@ -11,6 +11,9 @@ import time
 import common
 from common import DEMO, SOURCE, TENON
 
+# Formats of MatMulNBits that a budget chooses among where no plugin states levels.
+UNIFORM = "2:32z+2:16z+3:128+3:32+4:128+4:32+4:16+8:128+8:32"
+
 
 class Quantize(common.Case):
     def texts(self):
@@ -28,9 +31,13 @@ class Quantize(common.Case):
     def bytes_of(folder):
         return {p.name: p.read_bytes() for p in sorted(folder.iterdir())}
 
-    def logits(self, folder, ids, output="logits"):
+    def logits(self, folder, ids, output="logits", plain=False):
+        """plain: node by node, as the graph says."""
         ort, np = self.module("onnxruntime"), self.module("numpy")
-        s = ort.InferenceSession(str(folder / "model.onnx"))
+        o = ort.SessionOptions()
+        if plain:
+            o.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        s = ort.InferenceSession(str(folder / "model.onnx"), o)
         feeds = {}
         for i in s.get_inputs():
             if i.name == "input_ids":
@@ -131,6 +138,58 @@ class Quantize(common.Case):
             self.assertEqual({a.i for n in nodes for a in n.attribute if a.name == "bits"}, {bits})
             self.ok("run", out, "-p", "Once", "-n", "2", "--profile", "host")
 
+    def test_forms(self):
+        """--to: the same codes as MatMulNBits and as DequantizeLinear, which onnxruntime runs to the same logits."""
+        np, onnx = self.module("numpy"), self.module("onnx")
+        ids = list(range(5, 37))
+        for bits, zeros in ((4, False), (4, True), (8, False)):
+            said = {}
+            for to in ("onnx", "qdq"):
+                out = self.tmp / f"{to}{bits}{zeros}"
+                self.ok("quantize", DEMO, "-o", out, "--round", "--bits", str(bits), "--to", to, *(["--zeros"] if zeros else []))
+                said[to] = self.logits(out, ids, plain=True)
+                said[to, "host"] = self.ids(out, "-p", "In the beginning", "-n", "4", "--temp", "0", "--profile", "host")
+            self.assertLess(np.abs(said["onnx"] - said["qdq"]).max(), 1e-4)
+            self.assertEqual(said["onnx", "host"], said["qdq", "host"])
+            m = onnx.load(out / "model.onnx", load_external_data=False)
+            self.assertEqual({n.op_type for n in m.graph.node if n.domain == "com.microsoft"}, set())
+            self.assertEqual(sum(n.op_type == "DequantizeLinear" for n in m.graph.node), 43)
+            onnx.checker.check_model(str(out / "model.onnx"), full_check=True)
+
+    def older(self, opset=17):
+        """A model whose ReduceMean has its axes as an attribute and whose Split has no number of outputs."""
+        np, onnx = self.module("numpy"), self.module("onnx")
+        h, rng = onnx.helper, np.random.default_rng(3)
+        init = [onnx.numpy_helper.from_array(rng.standard_normal(s).astype(np.float32), n)
+                for n, s in (("table", (64, 32)), ("w", (32, 64)), ("v", (32, 64)))]
+        nodes = [h.make_node("Gather", ["table", "input_ids"], ["x"], "g"), h.make_node("ReduceMean", ["x"], ["m"], "r", axes=[-1], keepdims=1),
+                 h.make_node("Sub", ["x", "m"], ["c"], "s"), h.make_node("MatMul", ["c", "w"], ["y"], "first"),
+                 h.make_node("Split", ["y"], ["a", "b"], "t", axis=-1), h.make_node("Mul", ["a", "b"], ["z"], "u"),
+                 h.make_node("MatMul", ["z", "v"], ["logits"], "last")]
+        g = h.make_graph(nodes, "g", [h.make_tensor_value_info("input_ids", 7, ["b", "s"])],
+                         [h.make_tensor_value_info("logits", 1, ["b", "s", 64])], init)
+        (self.tmp / f"older{opset}").mkdir()
+        onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", opset)], ir_version=8), self.tmp / f"older{opset}" / "model.onnx")
+        return self.tmp / f"older{opset}"
+
+    def test_opset(self):
+        """QDQ raises an older opset; below 13 it refuses."""
+        np, onnx = self.module("numpy"), self.module("onnx")
+        out, model = self.tmp / "out", self.older()
+        self.ok("quantize", model, "-o", out, "--round", "--bits", "8", "--to", "qdq")
+        m = onnx.load(out / "model.onnx")
+        self.assertEqual((m.opset_import[0].version, m.ir_version), (21, 10))
+        onnx.checker.check_model(m, full_check=True)
+        ids = list(range(8))
+        before, after = self.logits(model, ids), self.logits(out, ids)
+        self.assertLess(np.abs(before - after).max(), 0.02 * np.abs(before).max())
+        self.fails(4, "has opset 11", args=("quantize", self.older(11), "-o", self.tmp / "no", "--round", "--bits", "8", "--to", "qdq"))
+        for more, says in ((["--weights", "lev4", "--to", "onnx"], "its levels come from a table"),
+                           (["--bits", "3", "--to", "onnx"], "codes have 2, 4 or 8 bits there"),
+                           (["--bits", "2", "--to", "qdq"], "codes have 4 or 8 bits there")):
+            self.fails(4, says, args=("quantize", DEMO, "-o", self.tmp / "no", "--round", *more))
+        self.fails(2, "tenon, onnx or qdq", args=("quantize", DEMO, "-o", self.tmp / "no", "--round", "--to", "gguf"))
+
     def test_full_disk(self):
         """Activations that memory may not hold go into a file. One that cannot grow is an error with its name."""
         def limit():
@@ -197,6 +256,7 @@ class Quantize(common.Case):
     # --- widths by a budget
 
     def mixed(self, out, *more):
+        more = (*more, *(() if "--weights" in more else ("--weights", UNIFORM)))
         return ["quantize", DEMO, "-o", out, "--text", self.text(2), "--piece", "128", "--max-tokens", "256", *more]
 
     def products_of(self, folder):
@@ -266,6 +326,17 @@ class Quantize(common.Case):
         self.ok("quantize", model, "-o", out, "--text", self.text(1), "--max-tokens", "128", "--bits", "3.5", timeout=300)
         notes = json.loads((out / "quantize.json").read_text())
         self.assertEqual((len(notes["products"]), notes["measured"]), (8, 8))
+
+    def test_usual_formats(self):
+        """A budget is of levels; for onnxruntime it is of the widths that it runs."""
+        if not common.has_avx2():
+            self.skipTest("no AVX2")
+        for more, names in (([], ["lev1", "lev2", "lev3", "lev4", "lev4s", "8:128"]),
+                            (["--to", "onnx"], ["2:32z", "2:16z", "4:128", "4:32", "4:16", "8:128", "8:32"])):
+            out = self.tmp / f"usual{len(names)}"
+            self.ok("quantize", DEMO, "-o", out, "--text", self.text(1), "--piece", "128", "--max-tokens", "128", "--bits", "4.2", *more)
+            self.assertEqual(json.loads((out / "quantize.json").read_text())["formats"], names)
+        self.assertEqual(self.logits(out, [5, 6, 7]).shape, (3, 4096))
 
     def test_max_mb(self):
         out = self.tmp / "out"

@@ -56,7 +56,8 @@ static const tn_format *listed_by(const tni_clt_plugin *p, const tni_clt_format 
 static const tni_clt_format *plain_format(const tni_clt_backend *b, const tni_clt_grid *g) {
   if (g->zero_bits || g->scale_bits != 16) return NULL;
   const tni_clt_format *f = g->ours < 32 ? NULL : g->bits == 3 || g->bits == 4 ? &tni_clt_w4g : NULL;
-  if (g->ours == 128) f = g->bits == 8 ? &tni_clt_w8g : g->bits == 2 ? &tni_clt_w2g : f;
+  if (g->ours == 128)
+    f = g->bits == 8 ? &tni_clt_w8g : g->bits == 3 ? &tni_clt_w3g : g->bits == 2 ? &tni_clt_w2g : f;
   for (uint32_t i = 0; f && i < b->n_formats; i++)
     if (b->formats[i] == f) return f;
   return NULL;
