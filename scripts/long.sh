@@ -44,6 +44,8 @@ context-131072|a prompt of 131,072 positions against float64, memory against ins
 conform-seeds|the vendor kit on 100 seeds: the plugins but for OpenCL's, the example, what new-plugin writes, both foreign engines|runtime include plugins examples
 serve-clients|4 and 16 clients of tenon serve for ten minutes each, some of which hang up|runtime include tests/serve
 conform-arm|the vendor kit on cpu-neon-lut and the demo model's ids under qemu, one step a kind of CPU|runtime include plugins models/demo tests/arm
+slow|tests of the suite slow, which CI leaves out: quantized folders, report, scaling|runtime include plugins tests/cli models/demo
+quantize-1b|tenon quantize on a shape of 1.1B weights, 8,192 tokens: lev4, and 3.5 bits; wants a machine with nothing else|runtime include plugins/common plugins/cpu-avx2-lut
 exports|each export of tests/exports made anew by its exporter, verified|runtime include tests/exports
 LIST
 }
@@ -288,6 +290,40 @@ leg_serve-clients() {
     note serve-clients "clients $n"
   done
   record serve-clients "$(grep -q FAILED "$out" && echo DIFFERENT || echo equal)" "$(paste -sd';' "$out" | sed 's/;/; /g')"
+}
+
+leg_slow() {
+  plain
+  local tests t bad=0
+  mapfile -t tests < <(meson test -C "$work/build" --list --no-rebuild --suite slow 2>/dev/null | sed -n 's|.* / ||p')
+  for t in "${tests[@]}"; do
+    noted slow "fine $t" && continue
+    if nice meson test -C "$work/build" --no-rebuild --timeout-multiplier 8 "$t" >"$work/step.txt" 2>&1; then note slow "fine $t"; else cat "$work/step.txt" >>"$work/slow-failed.txt"; fi
+  done
+  for t in "${tests[@]}"; do noted slow "fine $t" || bad=$((bad + 1)); done
+  record slow "$([ $bad = 0 ] && echo equal || echo DIFFERENT)" "${#tests[@]} tests, $bad failed"
+}
+
+# Time and memory, so not with nice. The tokenizer and the texts are the demo's.
+leg_quantize-1b() {
+  plain runtime/cli/tenon
+  ninja -C "$work/build" >"$work/build/build.log"
+  tenon_env "$work/build"
+  local shape=$work/shape-1b out=$work/quantize-1b.txt name how
+  [ "$(count quantize-1b made)" != 0 ] || : >"$out"
+  [ -e "$shape/model.onnx" ] || "$python" "$root/bench/make_llama.py" "$shape" --layers 22 --dim 2048 --heads 32 --kv-heads 4 --ffn 5632 --vocab 32000 >/dev/null
+  cp "$root/models/demo/tokenizer.json" "$shape/"
+  for name in lev4 3.5; do
+    noted quantize-1b "made $name" && continue
+    case $name in lev4) how="--weights lev4" ;; *) how="--bits $name" ;; esac
+    # shellcheck disable=SC2086
+    "$python" "$root/bench/peak.py" --of "$work/build/runtime/cli/tenon" quantize "$shape" -o "$work/of-1b-$name" --text "$root/models/train/valid.json" \
+      --max-tokens 8192 $how >"$work/step.txt" 2>&1 || { cat "$work/step.txt"; return 1; }
+    echo "$how: $(tail -1 "$work/step.txt")" | tee -a "$out"
+    rm -rf "$work/of-1b-$name"
+    note quantize-1b "made $name"
+  done
+  record quantize-1b measured "$(paste -sd';' "$out" | sed 's/;/; /g')"
 }
 
 leg_exports() {
