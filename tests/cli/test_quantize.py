@@ -217,7 +217,7 @@ class Quantize(common.Case):
         return out
 
     def test_a_folder_is_a_model(self):
-        """run, chat, bench, eval and bundle take it; what lies beside the model comes along, from folders too."""
+        """run, chat, serve, bench, eval and bundle take it; what lies beside the model comes along, from folders too."""
         self.model = self.tmp / "model"
         shutil.copytree(DEMO, self.model, ignore=shutil.ignore_patterns("chat_template*"))
         more = self.model / "additional_chat_templates"
@@ -235,6 +235,12 @@ class Quantize(common.Case):
         said = self.tenon("chat", out, "-n", "4", "--temp", "0", *host, stdin="And God said\n")
         self.assertEqual((said.returncode, said.stdout), (0, want), said.stderr)
         self.assertIn("tg2", self.ok("bench", out, "-p", "4", "-n", "2", *host).stdout)
+        sys.path.insert(0, str(SOURCE / "tests" / "serve"))
+        from server import Server
+        s = Server(cache=self.cache, models=(out,))
+        status, j = s.ask("/v1/completions", {"prompt": "<user> And God said\n", "max_tokens": 4, "temperature": 0})
+        self.assertEqual((status, s.stop()), (200, 0))
+        self.assertEqual(j["choices"][0]["text"].strip(), want.strip())
         text = self.tmp / "text.txt"
         text.write_text(self.texts()[0][:200])
         self.assertGreater(self.json("eval", out, "--text", text, *host)["perplexity"], 1)
