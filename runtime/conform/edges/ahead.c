@@ -20,6 +20,13 @@ static const tn_offline *offline_of(const tni_cf_host *h) {
   return o && TN_HAS(o, tn_offline, compile) && o->compile ? o : NULL;
 }
 
+/* From both ends of the listing in turns: products stand first in it, convolutions and poolings last. */
+static const tni_cf_claimed *take(const tni_cf_listing *l, uint32_t i) {
+  uint32_t n = 0;
+  while (tni_cf_edge_taken(l, n)) n++;
+  return i < n ? tni_cf_edge_taken(l, i % 2 ? n - 1 - i / 2 : i / 2) : NULL;
+}
+
 /* Runs the graph over the blobs; where want is there already its bits are compared. May be refused where they are spoiled. */
 static void run_over(tni_cf *cf, const tni_cf_claimed *c, int64_t rows, tni_cf_blobs *b, void **want, const char *what) {
   tni_cf_host h;
@@ -48,7 +55,7 @@ static void run_over(tni_cf *cf, const tni_cf_claimed *c, int64_t rows, tni_cf_b
 }
 
 /* False: it has no table for this. */
-static bool compile_into(tni_cf *cf, const tni_cf_claimed *c, tni_cf_blobs *b) {
+static bool compile_into(tni_cf *cf, const tni_cf_claimed *c, int64_t rows, tni_cf_blobs *b) {
   tni_cf_host h;
   tni_cf_rig rig;
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
@@ -59,7 +66,7 @@ static bool compile_into(tni_cf *cf, const tni_cf_claimed *c, tni_cf_blobs *b) {
     const tn_offline *o = offline_of(&h);
     there = o != NULL;
     if (o && !(tni_cf_rig_claim(&rig, &h, tni_cf_graph_find(c->graph), c->phase, &r) &&
-               tni_cf_drive_ahead(&rig.d, o, ROWS)))
+               tni_cf_drive_ahead(&rig.d, o, rows)))
       tni_cf_fail(cf, "%s: compiled ahead: %s", c->graph, rig.d.why[0] ? rig.d.why : rig.why);
     if (o) tni_cf_rig_finish(&rig);
     tni_cf_host_close(cf, &h);
@@ -72,11 +79,11 @@ static void ask_ahead(tni_cf *cf, const void *arg) {
   const tni_cf_claimed *c;
   long long graphs = 0, blobs = 0;
   (void)arg;
-  for (uint32_t i = 0; i < MOST_GRAPHS && cf->verdict == TNI_CF_PASS && (c = tni_cf_edge_taken(cf->listing, i)); i++) {
+  for (uint32_t i = 0; i < MOST_GRAPHS && cf->verdict == TNI_CF_PASS && (c = take(cf->listing, i)); i++) {
     void *want[TNI_CN_MAX_OUT] = {NULL};
     tni_cf_blobs none = {0}, ahead = {0};
     run_over(cf, c, ROWS, &none, want, "nothing compiled ahead");
-    const bool there = compile_into(cf, c, &ahead);
+    const bool there = compile_into(cf, c, ROWS, &ahead);
     if (!there && !i) tni_cf_skip(cf, "it has no extension tenon.offline (tenon/offline.h)");
     const long long kept = ahead.puts;
     if (there && kept && cf->verdict == TNI_CF_PASS) run_over(cf, c, ROWS, &ahead, want, "over what was compiled ahead");
@@ -91,7 +98,7 @@ static void ask_ahead(tni_cf *cf, const void *arg) {
     tni_cf_blobs_free(&ahead);
     if (!there) return;
   }
-  if (cf->verdict == TNI_CF_PASS && !graphs) tni_cf_skip(cf, "compile keeps nothing for any graph that is taken");
+  if (cf->verdict == TNI_CF_PASS && !graphs) tni_cf_skip(cf, "compile keeps nothing for the graphs that were asked");
   if (graphs) tni_cf_note(cf, "%lld blobs for %lld graphs", blobs, graphs);
 }
 
@@ -108,6 +115,8 @@ static long long spoil(tni_cf *cf, const tni_cf_claimed *c, int64_t rows, uint32
   void *want[TNI_CN_MAX_OUT] = {NULL};
   tni_cf_blobs b = {0};
   run_over(cf, c, rows, &b, want, "an empty cache");
+  /* A plugin may keep only what is compiled ahead. */
+  if (!b.puts && cf->verdict == TNI_CF_PASS) (void)compile_into(cf, c, rows, &b);
   for (uint32_t k = 0; k < n_ways && b.puts && cf->verdict == TNI_CF_PASS; k++) {
     const uint32_t way = (from + k) % N_WAYS;
     b.spoil = way + 1;
@@ -123,13 +132,13 @@ static void ask_spoiled(tni_cf *cf, const void *arg) {
   const tni_cf_claimed *c;
   long long graphs = 0, blobs = 0;
   (void)arg;
-  for (uint32_t i = 0; i < MOST_GRAPHS && cf->verdict == TNI_CF_PASS && (c = tni_cf_edge_taken(cf->listing, i)); i++) {
+  for (uint32_t i = 0; i < MOST_GRAPHS && cf->verdict == TNI_CF_PASS && (c = take(cf->listing, i)); i++) {
     const uint32_t n_ways = graphs ? WAYS_OF_OTHERS : N_WAYS;
     const long long n = spoil(cf, c, graphs % 2 ? ROWS : MANY, (uint32_t)graphs * WAYS_OF_OTHERS, n_ways);
     graphs += n > 0;
     blobs += n;
   }
-  if (cf->verdict == TNI_CF_PASS && !graphs) tni_cf_skip(cf, "it keeps nothing by tn_host.cache_put");
+  if (cf->verdict == TNI_CF_PASS && !graphs) tni_cf_skip(cf, "neither bind nor tenon.offline keeps anything by tn_host.cache_put for the graphs that were asked");
   if (graphs) tni_cf_note(cf, "%lld blobs of %lld graphs, the first damaged in %d ways, the others in %d", blobs, graphs, N_WAYS,
                           WAYS_OF_OTHERS);
 }
