@@ -219,12 +219,12 @@ static double numeric_levels(const subject *s) {
 }
 
 /* What a scale fitted by least squares may clip: with all of a group's g elements at most half a step of the plain grid
- * off, no element of the best fit is off by more than sqrt(g) times that. */
+ * off, no element of the best fit is off by more than sqrt(g) times that. 0: a format that keeps floats as they are. */
 static void judge_w_err(subject *s) {
   const int64_t g = group_of(s, 4096, 4096);
   const double step = 1 / (numeric_levels(s) - 1), limit = fmin(1, step * sqrt((double)g));
   const double w_err = (double)s->f->w_err;
-  if (!(w_err > 0 && w_err <= limit * (1 + 0x1p-7)))
+  if (!(w_err >= 0 && w_err <= limit * (1 + 0x1p-7)))
     tni_cf_fail(s->cf, "%s: w_err %g is looser than %u bits in groups of %lld imply (%g)", s->text, w_err, s->f->bits,
                 (long long)g, limit);
 }
