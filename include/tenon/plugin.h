@@ -159,7 +159,7 @@ typedef struct tn_need {
   const int64_t *params;   /* [n_params] of the format */
   uint32_t n_values;
   uint32_t n_params;
-  uint32_t residency; /* TN_RESIDENCY_* */
+  uint32_t residency; /* TN_RESIDENCY_*. DEVICE: in a buffer, where the device has create; else in the host's memory */
   uint32_t flags;     /* TN_NEED_* */
   uint32_t section;   /* 1.1: 1 + index of the section that its slots get of the packed matrix; 0: all of it */
   uint32_t reserved;
@@ -388,8 +388,8 @@ struct tn_device {
   const tn_program_info *(*info)(const tn_program *p);
   /* Pure, no device work, asked for every bucket before anything is allocated. */
   tn_status (*measure)(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *out);
-  /* Attaches WEIGHT (with its blob; format NULL: blob NULL and the view is the constant) and PRIVATE memory. view NULL:
-   * residency DISK. The memory lives until release. */
+  /* Attaches WEIGHT (with its blob, all of it; format NULL: blob NULL and the view is the constant) and PRIVATE memory.
+   * view NULL: residency DISK, the blob has read() and no ptr, whatever section. The memory lives until release. */
   tn_status (*set)(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err);
   void (*release)(tn_program *p);
   /* Picks and compiles kernels for these dims. */

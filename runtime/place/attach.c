@@ -10,6 +10,7 @@
 #include "runtime/place/devconst.h"
 #include "runtime/place/embeddings.h"
 #include "runtime/place/exec.h"
+#include "runtime/place/program_check.h"
 #include "runtime/place/tables.h"
 #include "runtime/plugin/plugin.h"
 
@@ -21,13 +22,14 @@ typedef struct source {
   bool from_file; /* in a shared mapping */
 } source;
 
-static void fill_view(tni_attached *a, const source *s) {
+/* cpu: tasks of the CPU use it too. What a buffer has of a constant is what the host has, which stays. */
+static void fill_view(tni_attached *a, const source *s, bool cpu) {
   if (a->buffer) a->view.buffer = a->buffer;
   a->view.h = (tn_hdr)TN_HDR(tn_view);
   a->view.bytes = s->bytes;
   a->view.dims = a->dims;
   a->view.strides = a->strides;
-  if (!a->view.buffer) a->view.ptr = (void *)(uintptr_t)s->ptr;
+  if (s->ptr && (!a->view.buffer || cpu)) a->view.ptr = (void *)(uintptr_t)s->ptr;
   if (!s->tensor) return;
   a->view.dtype = s->tensor->dtype;
   a->view.rank = s->tensor->rank;
@@ -70,25 +72,12 @@ static tn_status set_on_disk(tn_model *m, const tni_program *prog, uint32_t slot
 }
 
 /* The part of the packed matrix that the need names; all of it where it names none. */
-static tn_status take_section(const tn_need *need, source *s, tn_error *err) {
-  enum { MOST = 64 };
-  const uint32_t which = TN_HAS(need, tn_need, section) ? need->section : 0;
-  const tn_format *f = need->format;
-  tn_section all[MOST];
-  uint32_t n = 0;
-  if (!which) return TN_OK;
-  if (!TN_HAS(f, tn_format, sections) || !f->sections)
-    return tni_fail(err, TN_E_INTERNAL, f->name, "a section of format '%s', which has none", f->name);
-  tn_status st = f->sections(f, s->blob->N, s->blob->K, need->params, need->n_params, MOST, all, &n);
-  if (st != TN_OK || n > MOST || which > n)
-    return tni_fail(err, st == TN_OK ? TN_E_INTERNAL : st, f->name, "section %u of %u of format '%s'", which, n,
-                    f->name);
-  const tn_section *p = &all[which - 1];
-  if (p->offset > s->bytes || p->bytes > s->bytes - p->offset || (p->align && p->offset % p->align))
-    return tni_fail(err, TN_E_INTERNAL, f->name, "section %u of format '%s' lies outside of its matrix", which,
-                    f->name);
-  if (s->ptr) s->ptr = (const char *)s->ptr + p->offset;
-  s->bytes = p->bytes;
+static tn_status take_section(const tn_slot *slot, const tn_need *need, source *s, tn_error *err) {
+  tn_section part;
+  const tn_status st = tni_need_section(need, slot->align, s->blob, &part, err);
+  if (st != TN_OK) return st;
+  if (s->ptr) s->ptr = (const char *)s->ptr + part.offset;
+  s->bytes = part.bytes;
   return TN_OK;
 }
 
@@ -103,7 +92,7 @@ static tn_status attach_weight(tn_model *m, tni_exec *x, uint32_t p, uint32_t sl
     src.ptr = src.blob->ptr;
     src.bytes = src.blob->bytes;
     src.from_file = tni_pack_store_stats(m->packed[prog->cluster->device].store)->cached;
-    const tn_status st = take_section(need->need, &src, err);
+    const tn_status st = take_section(s, need->need, &src, err);
     if (st != TN_OK) return st;
   } else {
     src.tensor = tni_graph_value(m->graph, need->need->values[0])->tensor;
@@ -119,7 +108,7 @@ static tn_status attach_weight(tn_model *m, tni_exec *x, uint32_t p, uint32_t sl
                            : align_source(prog->dev, &src, a, err);
   if (st != TN_OK) return st;
   if (need->need->format && need->need->residency == TN_RESIDENCY_DISK) return set_on_disk(m, prog, slot, need, err);
-  fill_view(a, &src);
+  fill_view(a, &src, s->engines & 1);
   return set_slot(prog, slot, &a->view, src.blob, err);
 }
 
@@ -167,7 +156,7 @@ static tn_status attach_private(tn_model *m, tni_exec *x, uint32_t p, uint32_t s
     src.ptr = a->memory;
   }
   if (st != TN_OK) return st;
-  fill_view(a, &src);
+  fill_view(a, &src, false);
   return set_slot(prog, slot, &a->view, NULL, err);
 }
 
