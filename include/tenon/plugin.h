@@ -222,8 +222,8 @@ typedef struct tn_measure {
   tn_hdr h;
   uint64_t scratch_bytes; /* the last of its args */
   uint64_t driver_bytes;  /* that its plan and args take of the device besides */
-  /* [n_slots] The caller's array, or NULL: not wanted. Of each TEMP and PRIVATE slot that this task uses, the bytes
-   * that it takes at these dims; the other elements are not written. A slot gets the most that any of its tasks states. */
+  /* [n_slots] The caller's array, or NULL: not wanted. Of each TEMP and PRIVATE slot that this task uses, the bytes at
+   * these dims (PRIVATE: the same at all); the other elements are not written. A slot gets the most that a task states. */
   uint64_t *slot_bytes;
   double cost_ns;         /* 0 = unknown */
   double macs;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
+#include "runtime/expr/expr.h"
 #include "runtime/place/devconst.h"
 #include "runtime/place/embeddings.h"
 #include "runtime/place/exec.h"
@@ -112,25 +113,30 @@ static tn_status attach_weight(tn_model *m, tni_exec *x, uint32_t p, uint32_t sl
   return set_slot(prog, slot, &a->view, src.blob, err);
 }
 
-/* Private memory does not depend on dims; the bytes come from the first task that uses the slot. */
+/* Private memory does not depend on dims (tn_measure): it is asked for at some that the claims allow. */
 static tn_status private_bytes(tn_model *m, tni_exec *x, uint32_t p, uint32_t slot, uint64_t *bytes, tn_error *err) {
   tni_program *prog = &x->programs[p];
-  const tn_program_info *info = prog->info;
-  uint64_t *sizes = calloc(info->n_slots, sizeof *sizes);
-  int64_t *ones = calloc(x->view.n_symbols + 1, sizeof *ones);
-  tn_status st = sizes && ones ? TN_OK : tni_fail_memory(err, prog->dev->name);
-  for (uint32_t i = 0; st == TN_OK && i < x->view.n_symbols; i++) ones[i] = 1;
-  tn_dims dims = {.h = TN_HDR(tn_dims), .v = ones, .n = x->view.n_symbols};
-  for (uint32_t t = 0; st == TN_OK && t < info->n_tasks && !sizes[slot]; t++) {
-    tn_measure me = {.h = TN_HDR(tn_measure), .slot_bytes = sizes};
-    st = prog->dev->device->measure(prog->program, t, &dims, &me);
-    if (st != TN_OK)
-      tni_fail(err, st, prog->dev->name, "plugin '%s' cannot measure its private memory", prog->dev->name);
-  }
-  (void)m;
-  *bytes = st == TN_OK ? sizes[slot] : 0;
+  const uint32_t n = x->view.n_symbols;
+  uint64_t *sizes = calloc((size_t)prog->info->n_slots + 1, sizeof *sizes);
+  int64_t *v = calloc((size_t)n + 1, sizeof *v);
+  tn_dims dims = {.h = TN_HDR(tn_dims), .v = v, .n = n};
+  tn_id run = TN_NONE;
+  tn_status st = sizes && v ? TN_OK : tni_fail_memory(err, prog->dev->name);
+  if (m->roles.step == TNI_EXPR_NONE || !tni_ex_is_sym(m->graph->exprs, m->roles.step, &run)) run = TN_NONE;
+  if (st == TN_OK) tni_private_dims(v, n, run, x->chunk);
+  if (st == TN_OK) st = tni_private_bytes(prog, slot, &dims, sizes, bytes, err);
   free(sizes);
-  free(ones);
+  free(v);
+  return st;
+}
+
+/* Tasks of the CPU have its address at any time, which a buffer has that stays mapped while items use it. */
+static tn_status map_private(const tni_dev *d, tni_attached *a, uint64_t bytes, tn_error *err) {
+  if (!(a->buffer->flags & TN_BUF_COHERENT))
+    return tni_fail(err, TN_E_UNSUPPORTED, d->name,
+                    "private memory of plugin '%s' is for the CPU and for engines, and its buffer is not COHERENT", d->name);
+  const tn_status st = d->device->map(a->buffer, 0, bytes, TN_READ | TN_WRITE, &a->mapped, err);
+  a->view.ptr = a->mapped;
   return st;
 }
 
@@ -149,6 +155,9 @@ static tn_status attach_private(tn_model *m, tni_exec *x, uint32_t p, uint32_t s
                          .fd = -1,
                          .flags = TN_BUF_ZERO | (s->engines & 1 ? TN_BUF_HOST : 0)};
     st = prog->dev->device->create(prog->dev->device, &req, &a->buffer, err);
+    if (st == TN_OK && !a->buffer)
+      return tni_fail(err, TN_E_INTERNAL, prog->dev->name, "plugin '%s' gave no buffer", prog->dev->name);
+    if (st == TN_OK && s->engines & 1) st = map_private(prog->dev, a, bytes, err);
   } else {
     a->memory = aligned_alloc(64, (bytes + 64) & ~63ull);
     if (!a->memory) return tni_fail_memory(err, prog->dev->name);
@@ -188,6 +197,7 @@ void tni_exec_finish(tn_model *m, tni_exec *x) {
     for (uint32_t s = 0; x->attached && x->attached[p] && s < n_slots; s++) {
       tni_attached *a = &x->attached[p][s];
       tni_devlock_lock(prog->dev->lock);
+      if (a->mapped) (void)!prog->dev->device->unmap(a->buffer, a->mapped, NULL);
       if (a->buffer) prog->dev->device->destroy(a->buffer);
       tni_devlock_unlock(prog->dev->lock);
       free(a->memory);

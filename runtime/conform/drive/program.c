@@ -281,18 +281,18 @@ static bool set_raw(tni_cf_drive *d, uint32_t slot, const tn_need *need) {
 }
 
 static bool set_private(tni_cf_drive *d, uint32_t slot) {
-  uint64_t *bytes = TNI_NEW_ARRAY(d->arena, uint64_t, d->info->n_slots + 1);
-  int64_t *ones = TNI_NEW_ARRAY(d->arena, int64_t, d->view.n_symbols + 1);
-  if (!bytes || !ones) return drive_failed(d, "no memory", NULL);
-  for (uint32_t i = 0; i < d->view.n_symbols; i++) ones[i] = 1;
-  if (d->chunk) ones[0] = d->chunk;
-  const tn_dims dims = {.h = TN_HDR(tn_dims), .v = ones, .n = d->view.n_symbols};
-  for (uint32_t t = 0; t < d->info->n_tasks && !bytes[slot]; t++) {
-    tn_measure me = {.h = TN_HDR(tn_measure), .slot_bytes = bytes};
-    if (d->h->device->measure(d->prog.program, t, &dims, &me) != TN_OK)
-      return drive_failed(d, "measure", "of private memory");
-  }
-  if (!fill_fixed(d, slot, NULL, bytes[slot], 0x5b)) return false;
+  uint64_t *sizes = TNI_NEW_ARRAY(d->arena, uint64_t, d->info->n_slots + 1), bytes;
+  int64_t *v = TNI_NEW_ARRAY(d->arena, int64_t, d->view.n_symbols + 1);
+  if (!sizes || !v) return drive_failed(d, "no memory", NULL);
+  tni_private_dims(v, d->view.n_symbols, 0, d->chunk);
+  const tn_dims dims = {.h = TN_HDR(tn_dims), .v = v, .n = d->view.n_symbols};
+  tni_error_init(&d->h->err);
+  if (tni_private_bytes(&d->prog, slot, &dims, sizes, &bytes, &d->h->err) != TN_OK)
+    return drive_failed(d, "measure", d->h->err.message);
+  if (!fill_fixed(d, slot, NULL, bytes, 0x5b)) return false;
+  const tn_buffer *b = d->fixed[slot].buffer;
+  if (b && stays_mapped(d, slot) && !(b->flags & TN_BUF_COHERENT))
+    return drive_failed(d, "private memory is for the CPU and for engines, and its buffer is not COHERENT", "plugin.h, map");
   return status_given(d, d->h->device->set(d->prog.program, slot, &d->fixed[slot].view, NULL, &d->h->err), "set");
 }
 
