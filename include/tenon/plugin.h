@@ -9,8 +9,8 @@
  *   tenon/graph.h    the graph that a plugin sees, claims
  *   tenon/ops.h      operators
  *   tenon/types.h    what the application API (tenon/tenon.h) shares with it
- * Two are included by none of these. tenon/attrs.h: the order of all operators' attributes (TN_AT_*) and the words of
- * those that are texts (TN_WORD_*). tenon/manifest.h: a manifest inside the plugin.
+ * Four are included by none of these. tenon/attrs.h: the order of all operators' attributes (TN_AT_*) and the words of
+ * those that are texts (TN_WORD_*). tenon/manifest.h: a manifest inside the plugin. Extensions: offline.h and power.h.
  * Pages that the headers name as docs/NAME.md are installed as share/doc/tenon/NAME.md.
  * The version here, TN_ABI_*, is that of these headers but types.h; the application API has one of its own, TN_API_*.
  *
