@@ -132,6 +132,7 @@ static tn_status private_bytes(tn_model *m, tni_exec *x, uint32_t p, uint32_t sl
 
 /* Tasks of the CPU have its address at any time, which a buffer has that stays mapped while items use it. */
 static tn_status map_private(const tni_dev *d, tni_attached *a, uint64_t bytes, tn_error *err) {
+  if (!bytes) return TN_OK;
   if (!(a->buffer->flags & TN_BUF_COHERENT))
     return tni_fail(err, TN_E_UNSUPPORTED, d->name,
                     "private memory of plugin '%s' is for the CPU and for engines, and its buffer is not COHERENT", d->name);
@@ -144,6 +145,7 @@ static tn_status attach_private(tn_model *m, tni_exec *x, uint32_t p, uint32_t s
   tni_program *prog = &x->programs[p];
   const tn_slot *s = prog->info->slots[slot];
   tni_attached *a = &x->attached[p][slot];
+  const uint64_t align = s->align > 64 ? s->align : 64;
   uint64_t bytes = 0;
   tn_status st = private_bytes(m, x, p, slot, &bytes, err);
   if (st != TN_OK) return st;
@@ -153,13 +155,14 @@ static tn_status attach_private(tn_model *m, tni_exec *x, uint32_t p, uint32_t s
                          .bytes = bytes,
                          .usage = 1u << TN_SLOT_PRIVATE,
                          .fd = -1,
-                         .flags = TN_BUF_ZERO | (s->engines & 1 ? TN_BUF_HOST : 0)};
+                         .flags = TN_BUF_ZERO | (s->engines & 1 ? TN_BUF_HOST : 0),
+                         .align = (uint32_t)align};
     st = prog->dev->device->create(prog->dev->device, &req, &a->buffer, err);
     if (st == TN_OK && !a->buffer)
       return tni_fail(err, TN_E_INTERNAL, prog->dev->name, "plugin '%s' gave no buffer", prog->dev->name);
     if (st == TN_OK && s->engines & 1) st = map_private(prog->dev, a, bytes, err);
   } else {
-    a->memory = aligned_alloc(64, (bytes + 64) & ~63ull);
+    a->memory = aligned_alloc(align, (bytes + align) & ~(align - 1));
     if (!a->memory) return tni_fail_memory(err, prog->dev->name);
     memset(a->memory, 0, bytes);
     src.ptr = a->memory;

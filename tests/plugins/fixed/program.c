@@ -74,7 +74,7 @@ static uint32_t engine_of(const tn_program *p, const tn_graph *g, const tn_task 
   return 2;
 }
 
-enum { PRIVATE_LESS = 64, PRIVATE_BYTES = 4096 };
+enum { PRIVATE_LESS = 64, PRIVATE_BYTES = 4096, PRIVATE_ALIGN = 1024 };
 
 static bool has_private(const fixed_device *d) { return d->wrong == FIXED_ok_private || d->wrong == FIXED_private_grows; }
 
@@ -87,8 +87,8 @@ static bool add_private(tn_program *p, const tn_program_info *in) {
   tn_use *u = p->uses = calloc(n + 1, sizeof *p->uses);
   if (!u) return false;
   p->private_slot = p->info.n_slots++;
-  p->slots[p->private_slot] = (tn_slot){.h = TN_HDR(tn_slot), .name = "tables", .kind = TN_SLOT_PRIVATE, .align = 64,
-                                        .value = TN_NONE, .need = TN_NONE, .alias = TN_NONE};
+  p->slots[p->private_slot] = (tn_slot){.h = TN_HDR(tn_slot), .name = "tables", .kind = TN_SLOT_PRIVATE,
+                                        .align = PRIVATE_ALIGN, .value = TN_NONE, .need = TN_NONE, .alias = TN_NONE};
   p->slot_ptrs[p->private_slot] = &p->slots[p->private_slot];
   for (uint32_t i = 0; i < in->n_tasks; u += p->tasks[i++].n_uses) {
     memcpy(u, in->tasks[i]->uses, in->tasks[i]->n_uses * sizeof *u);
@@ -240,6 +240,8 @@ static tn_status set(tn_program *p, tn_id slot, const tn_view *view, const tn_bl
   const tn_need *need = s && s->kind == TN_SLOT_WEIGHT ? p->info.needs[s->need] : NULL;
   if (view && products_on_cpu(p->device) && s && s->engines & 1 && !view->ptr)
     return fixed_fail(err, TN_E_INVALID, "what the CPU reads has no address");
+  if (s && slot == p->private_slot && view->ptr && (uintptr_t)view->ptr % PRIVATE_ALIGN)
+    return fixed_fail(err, TN_E_INVALID, "private memory that is not aligned as its slot asks");
   if (s && slot == p->private_slot)
     return view->bytes >= PRIVATE_BYTES ? TN_OK : fixed_fail(err, TN_E_INVALID, "private memory of %llu bytes",
                                                              (unsigned long long)view->bytes);
