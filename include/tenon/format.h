@@ -134,7 +134,7 @@ typedef struct tn_grid {
 } tn_grid;
 
 /* 1.1. Leaf. A part of a packed matrix that a program may have attached alone (tn_need.section): codes here, scales
- * there. Sections do not meet; offset is a multiple of align, a power of two. */
+ * there. In any order, inside of it; they do not meet. offset is a multiple of align, a power of two; no slot asks more. */
 typedef struct tn_section {
   uint64_t offset;
   uint64_t bytes;
@@ -233,7 +233,7 @@ struct tn_format {
   /* 1.1. Pure. The grid for these params; TN_E_UNSUPPORTED: it cannot be said. NULL: the format takes floats, and
    * models' grids as far as it likes. */
   tn_status (*grid)(const tn_format *f, const int64_t *params, uint32_t n, tn_grid *out);
-  /* 1.1. Pure. Sections of a packed matrix, cap of out at most; *count is how many there are. NULL: none. */
+  /* 1.1. Pure. Sections of a packed matrix, cap of out at most; *count is how many there are, 64 at most. NULL: none. */
   tn_status (*sections)(const tn_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n, uint32_t cap,
                         tn_section *out, uint32_t *count);
 };

@@ -9,8 +9,8 @@
  *   tenon/graph.h    the graph that a plugin sees, claims
  *   tenon/ops.h      operators
  *   tenon/types.h    what the application API (tenon/tenon.h) shares with it
- * Two are included by none of these. tenon/attrs.h: the order of all operators' attributes (TN_AT_*) and the words of
- * those that are texts (TN_WORD_*). tenon/manifest.h: a manifest inside the plugin.
+ * Four are included by none of these. tenon/attrs.h: the order of all operators' attributes (TN_AT_*) and the words of
+ * those that are texts (TN_WORD_*). tenon/manifest.h: a manifest inside the plugin. Extensions: offline.h and power.h.
  * Pages that the headers name as docs/NAME.md are installed as share/doc/tenon/NAME.md.
  * The version here, TN_ABI_*, is that of these headers but types.h; the application API has one of its own, TN_API_*.
  *
@@ -159,7 +159,7 @@ typedef struct tn_need {
   const int64_t *params;   /* [n_params] of the format */
   uint32_t n_values;
   uint32_t n_params;
-  uint32_t residency; /* TN_RESIDENCY_* */
+  uint32_t residency; /* TN_RESIDENCY_*. DEVICE: in a buffer, where the device has create; else in the host's memory */
   uint32_t flags;     /* TN_NEED_* */
   uint32_t section;   /* 1.1: 1 + index of the section that its slots get of the packed matrix; 0: all of it */
   uint32_t reserved;
@@ -222,8 +222,8 @@ typedef struct tn_measure {
   tn_hdr h;
   uint64_t scratch_bytes; /* the last of its args */
   uint64_t driver_bytes;  /* that its plan and args take of the device besides */
-  /* [n_slots] The caller's array, or NULL: not wanted. Of each TEMP and PRIVATE slot that this task uses, the bytes
-   * that it takes at these dims; the other elements are not written. A slot gets the most that any of its tasks states. */
+  /* [n_slots] The caller's array, or NULL: not wanted. Of each TEMP and PRIVATE slot that this task uses, the bytes at
+   * these dims (PRIVATE: the same at all); the other elements are not written. A slot gets the most that a task states. */
   uint64_t *slot_bytes;
   double cost_ns;         /* 0 = unknown */
   double macs;
@@ -388,8 +388,8 @@ struct tn_device {
   const tn_program_info *(*info)(const tn_program *p);
   /* Pure, no device work, asked for every bucket before anything is allocated. */
   tn_status (*measure)(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *out);
-  /* Attaches WEIGHT (with its blob; format NULL: blob NULL and the view is the constant) and PRIVATE memory. view NULL:
-   * residency DISK. The memory lives until release. */
+  /* Attaches WEIGHT (with its blob, all of it; format NULL: blob NULL and the view is the constant) and PRIVATE memory.
+   * view NULL: residency DISK, the blob has read() and no ptr, whatever section. The memory lives until release. */
   tn_status (*set)(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err);
   void (*release)(tn_program *p);
   /* Picks and compiles kernels for these dims. */

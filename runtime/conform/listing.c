@@ -21,9 +21,9 @@ static json_t *formats_json(const tni_cf_listing *l) {
   for (uint32_t i = 0; i < l->n_formats; i++) {
     const tni_cf_format *f = &l->formats[i];
     json_array_append_new(
-        a, json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "name", f->name, "version", (json_int_t)f->version,
+        a, json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:f, s:f, s:f}", "name", f->name, "version", (json_int_t)f->version,
                      "bits", (json_int_t)f->bits, "group", (json_int_t)f->group, "flags", (json_int_t)f->flags,
-                     "bits_per_weight", f->bits_per_weight, "w_err", f->w_err, "x_err", f->x_err));
+                     "sections", f->has_sections, "bits_per_weight", f->bits_per_weight, "w_err", f->w_err, "x_err", f->x_err));
   }
   return a;
 }
@@ -95,6 +95,7 @@ static tn_status read_formats(const json_t *a, tni_cf_listing *l) {
                            .bits = json_number(o, "bits"),
                            .group = json_number(o, "group"),
                            .flags = json_number(o, "flags"),
+                           .has_sections = json_is_true(json_object_get(o, "sections")),
                            .bits_per_weight = real_at_key(o, "bits_per_weight"),
                            .w_err = real_at_key(o, "w_err"),
                            .x_err = real_at_key(o, "x_err")};

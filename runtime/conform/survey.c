@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/conform/drive/drive.h"
+#include "runtime/pack/pack.h"
 
 static void list_formats(tni_cf_listing *l, const tn_plugin *p) {
   tni_cf_format *f = TNI_NEW_ARRAY(l->arena, tni_cf_format, p->n_formats + 1);
@@ -16,6 +17,7 @@ static void list_formats(tni_cf_listing *l, const tn_plugin *p) {
                            .bits = t->bits,
                            .group = t->group,
                            .flags = t->flags,
+                           .has_sections = tni_has_sections(t),
                            .bits_per_weight = (double)t->bits_per_weight,
                            .w_err = (double)t->w_err,
                            .x_err = (double)t->x_err};

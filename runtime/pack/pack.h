@@ -7,6 +7,7 @@
 #define TENON_PACK_PACK_H
 
 #include "runtime/pack/keep.h"
+#include "runtime/pack/sections.h"
 #include "runtime/pack/store.h"
 
 #endif

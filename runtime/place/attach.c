@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
+#include "runtime/expr/expr.h"
 #include "runtime/place/devconst.h"
 #include "runtime/place/embeddings.h"
 #include "runtime/place/exec.h"
+#include "runtime/place/program_check.h"
 #include "runtime/place/tables.h"
 #include "runtime/plugin/plugin.h"
 
@@ -21,13 +23,14 @@ typedef struct source {
   bool from_file; /* in a shared mapping */
 } source;
 
-static void fill_view(tni_attached *a, const source *s) {
+/* cpu: tasks of the CPU use it too. What a buffer has of a constant is what the host has, which stays. */
+static void fill_view(tni_attached *a, const source *s, bool cpu) {
   if (a->buffer) a->view.buffer = a->buffer;
   a->view.h = (tn_hdr)TN_HDR(tn_view);
   a->view.bytes = s->bytes;
   a->view.dims = a->dims;
   a->view.strides = a->strides;
-  if (!a->view.buffer) a->view.ptr = (void *)(uintptr_t)s->ptr;
+  if (s->ptr && (!a->view.buffer || cpu)) a->view.ptr = (void *)(uintptr_t)s->ptr;
   if (!s->tensor) return;
   a->view.dtype = s->tensor->dtype;
   a->view.rank = s->tensor->rank;
@@ -70,25 +73,12 @@ static tn_status set_on_disk(tn_model *m, const tni_program *prog, uint32_t slot
 }
 
 /* The part of the packed matrix that the need names; all of it where it names none. */
-static tn_status take_section(const tn_need *need, source *s, tn_error *err) {
-  enum { MOST = 64 };
-  const uint32_t which = TN_HAS(need, tn_need, section) ? need->section : 0;
-  const tn_format *f = need->format;
-  tn_section all[MOST];
-  uint32_t n = 0;
-  if (!which) return TN_OK;
-  if (!TN_HAS(f, tn_format, sections) || !f->sections)
-    return tni_fail(err, TN_E_INTERNAL, f->name, "a section of format '%s', which has none", f->name);
-  tn_status st = f->sections(f, s->blob->N, s->blob->K, need->params, need->n_params, MOST, all, &n);
-  if (st != TN_OK || n > MOST || which > n)
-    return tni_fail(err, st == TN_OK ? TN_E_INTERNAL : st, f->name, "section %u of %u of format '%s'", which, n,
-                    f->name);
-  const tn_section *p = &all[which - 1];
-  if (p->offset > s->bytes || p->bytes > s->bytes - p->offset || (p->align && p->offset % p->align))
-    return tni_fail(err, TN_E_INTERNAL, f->name, "section %u of format '%s' lies outside of its matrix", which,
-                    f->name);
-  if (s->ptr) s->ptr = (const char *)s->ptr + p->offset;
-  s->bytes = p->bytes;
+static tn_status take_section(const tn_slot *slot, const tn_need *need, source *s, tn_error *err) {
+  tn_section part;
+  const tn_status st = tni_need_section(need, slot->align, s->blob, &part, err);
+  if (st != TN_OK) return st;
+  if (s->ptr) s->ptr = (const char *)s->ptr + part.offset;
+  s->bytes = part.bytes;
   return TN_OK;
 }
 
@@ -103,7 +93,7 @@ static tn_status attach_weight(tn_model *m, tni_exec *x, uint32_t p, uint32_t sl
     src.ptr = src.blob->ptr;
     src.bytes = src.blob->bytes;
     src.from_file = tni_pack_store_stats(m->packed[prog->cluster->device].store)->cached;
-    const tn_status st = take_section(need->need, &src, err);
+    const tn_status st = take_section(s, need->need, &src, err);
     if (st != TN_OK) return st;
   } else {
     src.tensor = tni_graph_value(m->graph, need->need->values[0])->tensor;
@@ -119,29 +109,35 @@ static tn_status attach_weight(tn_model *m, tni_exec *x, uint32_t p, uint32_t sl
                            : align_source(prog->dev, &src, a, err);
   if (st != TN_OK) return st;
   if (need->need->format && need->need->residency == TN_RESIDENCY_DISK) return set_on_disk(m, prog, slot, need, err);
-  fill_view(a, &src);
+  fill_view(a, &src, s->engines & 1);
   return set_slot(prog, slot, &a->view, src.blob, err);
 }
 
-/* Private memory does not depend on dims; the bytes come from the first task that uses the slot. */
+/* Private memory does not depend on dims (tn_measure): it is asked for at some that the claims allow. */
 static tn_status private_bytes(tn_model *m, tni_exec *x, uint32_t p, uint32_t slot, uint64_t *bytes, tn_error *err) {
   tni_program *prog = &x->programs[p];
-  const tn_program_info *info = prog->info;
-  uint64_t *sizes = calloc(info->n_slots, sizeof *sizes);
-  int64_t *ones = calloc(x->view.n_symbols + 1, sizeof *ones);
-  tn_status st = sizes && ones ? TN_OK : tni_fail_memory(err, prog->dev->name);
-  for (uint32_t i = 0; st == TN_OK && i < x->view.n_symbols; i++) ones[i] = 1;
-  tn_dims dims = {.h = TN_HDR(tn_dims), .v = ones, .n = x->view.n_symbols};
-  for (uint32_t t = 0; st == TN_OK && t < info->n_tasks && !sizes[slot]; t++) {
-    tn_measure me = {.h = TN_HDR(tn_measure), .slot_bytes = sizes};
-    st = prog->dev->device->measure(prog->program, t, &dims, &me);
-    if (st != TN_OK)
-      tni_fail(err, st, prog->dev->name, "plugin '%s' cannot measure its private memory", prog->dev->name);
-  }
-  (void)m;
-  *bytes = st == TN_OK ? sizes[slot] : 0;
+  const uint32_t n = x->view.n_symbols;
+  uint64_t *sizes = calloc((size_t)prog->info->n_slots + 1, sizeof *sizes);
+  int64_t *v = calloc((size_t)n + 1, sizeof *v);
+  tn_dims dims = {.h = TN_HDR(tn_dims), .v = v, .n = n};
+  tn_id run = TN_NONE;
+  tn_status st = sizes && v ? TN_OK : tni_fail_memory(err, prog->dev->name);
+  if (m->roles.step == TNI_EXPR_NONE || !tni_ex_is_sym(m->graph->exprs, m->roles.step, &run)) run = TN_NONE;
+  if (st == TN_OK) tni_private_dims(v, n, run, x->chunk);
+  if (st == TN_OK) st = tni_private_bytes(prog, slot, &dims, sizes, bytes, err);
   free(sizes);
-  free(ones);
+  free(v);
+  return st;
+}
+
+/* Tasks of the CPU have its address at any time, which a buffer has that stays mapped while items use it. */
+static tn_status map_private(const tni_dev *d, tni_attached *a, uint64_t bytes, tn_error *err) {
+  if (!bytes) return TN_OK;
+  if (!(a->buffer->flags & TN_BUF_COHERENT))
+    return tni_fail(err, TN_E_UNSUPPORTED, d->name,
+                    "private memory of plugin '%s' is for the CPU and for engines, and its buffer is not COHERENT", d->name);
+  const tn_status st = d->device->map(a->buffer, 0, bytes, TN_READ | TN_WRITE, &a->mapped, err);
+  a->view.ptr = a->mapped;
   return st;
 }
 
@@ -149,6 +145,7 @@ static tn_status attach_private(tn_model *m, tni_exec *x, uint32_t p, uint32_t s
   tni_program *prog = &x->programs[p];
   const tn_slot *s = prog->info->slots[slot];
   tni_attached *a = &x->attached[p][slot];
+  const uint64_t align = s->align > 64 ? s->align : 64;
   uint64_t bytes = 0;
   tn_status st = private_bytes(m, x, p, slot, &bytes, err);
   if (st != TN_OK) return st;
@@ -158,16 +155,20 @@ static tn_status attach_private(tn_model *m, tni_exec *x, uint32_t p, uint32_t s
                          .bytes = bytes,
                          .usage = 1u << TN_SLOT_PRIVATE,
                          .fd = -1,
-                         .flags = TN_BUF_ZERO | (s->engines & 1 ? TN_BUF_HOST : 0)};
+                         .flags = TN_BUF_ZERO | (s->engines & 1 ? TN_BUF_HOST : 0),
+                         .align = (uint32_t)align};
     st = prog->dev->device->create(prog->dev->device, &req, &a->buffer, err);
+    if (st == TN_OK && !a->buffer)
+      return tni_fail(err, TN_E_INTERNAL, prog->dev->name, "plugin '%s' gave no buffer", prog->dev->name);
+    if (st == TN_OK && s->engines & 1) st = map_private(prog->dev, a, bytes, err);
   } else {
-    a->memory = aligned_alloc(64, (bytes + 64) & ~63ull);
+    a->memory = aligned_alloc(align, (bytes + align) & ~(align - 1));
     if (!a->memory) return tni_fail_memory(err, prog->dev->name);
     memset(a->memory, 0, bytes);
     src.ptr = a->memory;
   }
   if (st != TN_OK) return st;
-  fill_view(a, &src);
+  fill_view(a, &src, false);
   return set_slot(prog, slot, &a->view, NULL, err);
 }
 
@@ -199,6 +200,7 @@ void tni_exec_finish(tn_model *m, tni_exec *x) {
     for (uint32_t s = 0; x->attached && x->attached[p] && s < n_slots; s++) {
       tni_attached *a = &x->attached[p][s];
       tni_devlock_lock(prog->dev->lock);
+      if (a->mapped) (void)!prog->dev->device->unmap(a->buffer, a->mapped, NULL);
       if (a->buffer) prog->dev->device->destroy(a->buffer);
       tni_devlock_unlock(prog->dev->lock);
       free(a->memory);

@@ -59,6 +59,7 @@ typedef struct tni_attached {
   int64_t dims[TN_MAX_RANK], strides[TN_MAX_RANK];
   tn_buffer *buffer; /* private memory: ours to destroy, or NULL */
   void *memory;      /* ours to free, or NULL */
+  void *mapped;      /* of the buffer, ours to unmap, or NULL */
 } tni_attached;
 
 typedef struct tni_exec {

@@ -54,8 +54,11 @@ static tn_status set_slot(const tn_model *m, const tni_program *p, const tn_offl
   tni_error_init(&why);
   if (need->need->format) {
     blob = tni_pack_store_blob(m->packed[p->cluster->device].store, need->blob);
-    view.ptr = (void *)(uintptr_t)blob->ptr;
-    view.bytes = blob->bytes;
+    tn_section part;
+    const tn_status found = tni_need_section(need->need, s->align, blob, &part, err);
+    if (found != TN_OK) return found;
+    view.ptr = blob->ptr ? (char *)(uintptr_t)blob->ptr + part.offset : NULL;
+    view.bytes = part.bytes;
   } else {
     const tni_tensor *t = tni_graph_value(m->graph, need->need->values[0])->tensor;
     view.ptr = (void *)(uintptr_t)t->data;

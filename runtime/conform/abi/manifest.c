@@ -136,6 +136,15 @@ static bool is_claimed(const tni_cf_listing *l, const char *op) {
   return false;
 }
 
+/* Whether the kit's table has a graph with the operator. */
+static bool is_asked(const char *op) {
+  uint32_t n;
+  const tni_cf_graph_row *rows = tni_cf_graph_rows(&n);
+  for (uint32_t i = 0; i < n; i++)
+    if (!strcmp(op, rows[i].spec.op ? rows[i].spec.op : "MatMul")) return true;
+  return !strcmp(op, "TensorScatter"); /* over caches */
+}
+
 /* Bundles and lists go by the manifest: it has to name what the plugin claims. What it names and nobody claimed here
  * may need other shapes or options: a note. */
 static void manifest_ops(tni_cf *cf, const void *arg) {
@@ -164,7 +173,9 @@ static void manifest_ops(tni_cf *cf, const void *arg) {
     bool claimed = is_claimed(l, m.ops[i]);
     for (size_t k = 0; k < 2; k++) claimed = claimed || (cached[k] && !strcmp(m.ops[i], cached[k]));
     if (!claimed)
-      tni_cf_note(cf, "`ops` of the manifest lists %s; none of the graphs asked with it was claimed", m.ops[i]);
+      tni_cf_note(cf, "`ops` of the manifest lists %s; %s", m.ops[i],
+                  is_asked(m.ops[i]) ? "none of the graphs asked with it was claimed"
+                                     : "no graph of the kit's table has it: no case but numbers/ops may ask for it");
   }
 }
 

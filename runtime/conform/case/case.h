@@ -65,6 +65,7 @@ typedef struct tni_cf_device {
 typedef struct tni_cf_format {
   const char *name;
   uint32_t version, bits, group, flags;
+  bool has_sections;
   double bits_per_weight, w_err, x_err;
 } tni_cf_format;
 

@@ -2,8 +2,9 @@
  *
  * A host small enough to read, that drives any plugin's vtable: opens it, asks for one graph, lowers, packs, attaches
  * memory between guards, binds and runs. It shares the claims, clusters and checks of programs with the real host
- * (runtime/place) and nothing of its memory: every slot is a block of its own, whose surroundings are looked at after
- * each run, and whatever a run must not rely on (scratch, temporaries, old outputs) is filled with a pattern before.
+ * (runtime/place), also what slots get of packed weights and how much private memory there is, and nothing of its memory:
+ * every slot is a block of its own, whose surroundings are looked at after each run, and whatever a run must not rely on
+ * (scratch, temporaries, old outputs) is filled with a pattern before.
  *
  * Three objects. tni_cf_host: services and an open device. tni_cf_drive: one graph on it, claimed and lowered, with its
  * weights. tni_cf_inst: one set of dims of a drive, with memory, plans and args; several may live side by side, and
@@ -107,6 +108,7 @@ typedef struct tni_cf_drive {
   tn_blob *blob;               /* [n_slots]: of packed weights, as the host has them */
   tn_blob *given;              /* [n_slots]: as the device got them */
   uint8_t **packed;            /* [n_slots] */
+  tn_section *section;         /* [n_slots]: of its blob what a slot of packed weights gets, with the alignment of that */
   int64_t chunk;               /* the most positions that the claim allows, where it fixes them; 0: any */
   tni_lengths lengths;         /* all that it allows */
   uint32_t refused;            /* first node that was not taken */
@@ -114,7 +116,7 @@ typedef struct tni_cf_drive {
   uint8_t *sparse; /* address space of the one packed weight, of which only the first and the last rows are packed */
   uint64_t sparse_bytes;
   bool is_sparse; /* asked for, before it is lowered */
-  uint64_t flip; /* this bit of the first packed weight is flipped in what the device gets; UINT64_MAX: none */
+  uint64_t flip; /* this bit of packed weights is flipped in what the device gets; UINT64_MAX: none */
   bool all_taken, reverse_rows; /* pack the rows' ranges from the end */
   bool aliased;                 /* outputs lie in the memory of the inputs that their slots name as alias */
   uint8_t guard; /* what lies beside the inputs of instances; 0: what always does */
@@ -141,7 +143,7 @@ uint32_t tni_cf_drive_slot(const tni_cf_drive *d, tn_id v);
 
 /* Memory of one use. */
 typedef struct tni_cf_memory {
-  tni_cf_block host;
+  tni_cf_block host;             /* with a buffer: the same constant for tasks of the CPU, as the real host has it */
   tn_buffer *buffer;             /* NULL: host memory */
   uint64_t bytes, offset, strip; /* strip: of guards after it in its buffer */
   uint64_t base;                 /* where in the buffer its guards begin, and what is mapped of it */

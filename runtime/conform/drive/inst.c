@@ -128,10 +128,28 @@ static bool place_alias(tni_cf_inst *i, uint32_t slot) {
 
 /* --- tasks ------------------------------------------------------------------------------------------------------- */
 
-static bool measure_all(tni_cf_inst *i, uint64_t *bytes) {
+/* A slot gets the most that a task states (plugin.h, tn_measure); private memory was made before, and is so at all dims. */
+static void take_bytes(const tni_cf_inst *i, const uint64_t *of_task, uint64_t *bytes) {
+  for (uint32_t s = 0; s < i->d->info->n_slots; s++)
+    if (of_task[s] > bytes[s]) bytes[s] = of_task[s];
+}
+
+static bool private_stays(tni_cf_inst *i, const uint64_t *bytes) {
+  char text[160];
+  for (uint32_t s = 0; s < i->d->info->n_slots; s++) {
+    if (i->d->info->slots[s]->kind != TN_SLOT_PRIVATE || bytes[s] == i->d->fixed[s].bytes) continue;
+    snprintf(text, sizeof text, "private memory of slot %u takes %llu bytes, and %llu at other dims (plugin.h, tn_measure)", s,
+             (unsigned long long)bytes[s], (unsigned long long)i->d->fixed[s].bytes);
+    return tni_cf_inst_failed(i, "measure", text);
+  }
+  return true;
+}
+
+static bool measure_all(tni_cf_inst *i, uint64_t *bytes, uint64_t *of_task) {
   const tn_device *d = i->d->h->device;
   for (uint32_t t = 0; t < i->d->info->n_tasks; t++) {
-    tn_measure m = {.h = TN_HDR(tn_measure), .slot_bytes = bytes};
+    tn_measure m = {.h = TN_HDR(tn_measure), .slot_bytes = of_task};
+    memset(of_task, 0, i->d->info->n_slots * sizeof *of_task);
     if (d->measure(i->d->prog.program, t, &i->dims, &m) != TN_OK)
       return tni_cf_inst_failed(i, "measure", i->d->info->tasks[t]->name);
     if (!(m.cost_ns >= 0) || !(m.macs >= 0) || !(m.moved_bytes >= 0))
@@ -140,11 +158,12 @@ static bool measure_all(tni_cf_inst *i, uint64_t *bytes) {
     i->scratch_bytes[t] = m.scratch_bytes;
     i->scratch_align[t] = m.scratch_align;
     i->stated_bytes[t] = m.driver_bytes;
+    take_bytes(i, of_task, bytes);
     if (!m.scratch_bytes) continue;
     if (m.scratch_align & (m.scratch_align - 1) || m.scratch_align > 4096)
       return tni_cf_inst_failed(i, "measure", "absurd alignment");
   }
-  return true;
+  return private_stays(i, bytes);
 }
 
 static bool make_scratch(tni_cf_inst *i, uint32_t t) {
@@ -186,8 +205,8 @@ static bool make_arrays(tni_cf_inst *i) {
 static bool inst_make(tni_cf_inst *i, const tni_cf_inst *of) {
   const tni_cf_drive *d = i->d;
   i->dims = (tn_dims){.h = TN_HDR(tn_dims), .v = i->sym, .n = d->view.n_symbols};
-  uint64_t *bytes = calloc(d->info->n_slots + 1, sizeof *bytes);
-  bool ok = bytes && make_arrays(i) && measure_all(i, bytes);
+  uint64_t *bytes = calloc(2 * ((size_t)d->info->n_slots + 1), sizeof *bytes);
+  bool ok = bytes && make_arrays(i) && measure_all(i, bytes, bytes + d->info->n_slots + 1);
   for (uint32_t t = 0; ok && of && t < d->info->n_tasks; t++) i->plan[t] = of->plan[t];
   for (uint32_t s = 0; ok && s < d->info->n_slots; s++)
     ok = tni_cf_slot_is_fixed(d->info->slots[s]) || make_slot(i, s, bytes[s]);

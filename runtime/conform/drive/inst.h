@@ -24,8 +24,10 @@ static inline tni_cf_memory *tni_cf_inst_memory(tni_cf_inst *i, uint32_t slot) {
   if (alias != TN_NONE) slot = alias;
   return tni_cf_slot_is_fixed(i->d->info->slots[slot]) ? &i->d->fixed[slot] : &i->slot[slot];
 }
+/* The CPU has it at one address, also in a buffer; constants are not mapped for it (memory.c). */
 static inline bool tni_cf_slot_is_cpus(const tni_cf_inst *i, uint32_t slot) {
-  return i->d->info->slots[slot]->engines & 1;
+  const tn_slot *s = i->d->info->slots[slot];
+  return s->kind != TN_SLOT_WEIGHT && s->engines & 1;
 }
 /* Makes args[task] over views, the last of which is the scratch. Every other time over memory that is taken away again,
  * and then args_set over the right one, use by use: what a session does when it grows. */

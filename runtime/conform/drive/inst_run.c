@@ -163,7 +163,9 @@ static bool weights_hold(tni_cf_inst *i, uint32_t s) {
   uint8_t *at;
   if (!d->packed[s] || d->flip != UINT64_MAX || !d->fixed[s].bytes) return true;
   if (!tni_cf_memory_look(d->h, &d->fixed[s], TN_READ, &at)) return tni_cf_inst_failed(i, "map", d->h->err.message);
-  const bool same = !memcmp(at, d->packed[s], d->fixed[s].bytes);
+  const uint8_t *was = d->packed[s] + d->section[s].offset;
+  const tni_cf_block *host = &d->fixed[s].host;
+  const bool same = !memcmp(at, was, d->fixed[s].bytes) && (!host->map || !memcmp(host->p, was, d->fixed[s].bytes));
   return tni_cf_memory_release(d->h, &d->fixed[s], tni_cf_slot_is_cpus(i, s)) &&
          (same || tni_cf_inst_failed(i, "a packed weight was changed", NULL));
 }

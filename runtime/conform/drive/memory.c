@@ -12,18 +12,22 @@ enum { STRIP = 4096, PAGE = 4096, HUGE = 1 << 26 }; /* of a huge block only what
 
 static uint64_t larger_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* How a memory must lie: on the device where `device` is set, and then also for the CPU where `cpu` is. */
+/* How a memory must lie: on the device where `device` is set, and then also for the CPU where `cpu` is. constant: the CPU
+ * has it in memory of the host's. */
 typedef struct lie {
-  bool device, cpu;
+  bool device, cpu, constant;
   uint64_t align;
   uint32_t usage;
 } lie;
 
 static lie lie_of_slot(const tni_cf_drive *d, uint32_t slot) {
   const tn_slot *s = d->info->slots[slot];
-  return (lie){.device = d->h->device->create && (s->engines & ~1u),
+  const bool weight = s->kind == TN_SLOT_WEIGHT;
+  const bool there = weight ? d->info->needs[s->need]->residency == TN_RESIDENCY_DEVICE : (s->engines & ~1u) != 0;
+  return (lie){.device = d->h->device->create && there,
                .cpu = s->engines & 1,
-               .align = s->align,
+               .constant = weight,
+               .align = larger_of(s->align, weight ? d->section[slot].align : 0),
                .usage = 1u << s->kind};
 }
 
@@ -71,8 +75,16 @@ static bool make_buffer(tni_cf_drive *d, const lie *how, uint64_t bytes, tni_cf_
   m->filled = true;
   m->view.buffer = m->buffer;
   m->view.offset = m->offset;
-  if (how->cpu) m->view.ptr = at;
-  return tni_cf_memory_release(d->h, m, how->cpu);
+  const bool stays = how->cpu && !how->constant;
+  if (stays) m->view.ptr = at;
+  return tni_cf_memory_release(d->h, m, stays);
+}
+
+static bool make_block(tni_cf_drive *d, const lie *how, uint64_t bytes, uint8_t fill, tni_cf_memory *m) {
+  const uint64_t align = larger_of(how->align, larger_of(d->h->caps->align, 64));
+  if (!tni_cf_block_make(&m->host, bytes, align < PAGE ? align : PAGE, fill, d->h->p.host.exact)) return false;
+  m->view.ptr = m->host.p;
+  return true;
 }
 
 static bool memory_make(tni_cf_drive *d, const lie *how, uint64_t bytes, uint8_t fill, tni_cf_memory *m, char *why,
@@ -80,15 +92,11 @@ static bool memory_make(tni_cf_drive *d, const lie *how, uint64_t bytes, uint8_t
   *m = (tni_cf_memory){.bytes = bytes, .fill = fill};
   m->view = (tn_view){.h = TN_HDR(tn_view), .bytes = bytes, .dims = m->dims, .strides = m->strides};
   if (how->device) {
-    if (make_buffer(d, how, bytes, m)) return true;
+    if (make_buffer(d, how, bytes, m) && (!how->constant || !how->cpu || make_block(d, how, bytes, fill, m))) return true;
     snprintf(why, n_why, "a buffer of %llu bytes: %s", (unsigned long long)bytes, d->h->err.message);
     return false;
   }
-  const uint64_t align = larger_of(how->align, larger_of(d->h->caps->align, 64));
-  if (tni_cf_block_make(&m->host, bytes, align < PAGE ? align : PAGE, fill, d->h->p.host.exact)) {
-    m->view.ptr = m->host.p;
-    return true;
-  }
+  if (make_block(d, how, bytes, fill, m)) return true;
   snprintf(why, n_why, "no memory for %llu bytes", (unsigned long long)bytes);
   return false;
 }
@@ -173,5 +181,5 @@ bool tni_cf_memory_guards(tni_cf_host *h, tni_cf_memory *m, bool keep) {
   bool ok = tni_cf_memory_look(h, m, TN_READ, &at);
   for (uint64_t i = 0; ok && i < m->offset - m->base; i++) ok = at[-(int64_t)i - 1] == m->fill;
   for (uint64_t i = 0; ok && i < m->strip; i++) ok = at[m->bytes + i] == m->fill;
-  return tni_cf_memory_release(h, m, keep) && ok;
+  return tni_cf_memory_release(h, m, keep) && ok && tni_cf_block_holds(&m->host);
 }

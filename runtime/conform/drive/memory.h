@@ -7,7 +7,8 @@
 
 #include "runtime/conform/drive/device.h"
 
-/* Makes memory of a slot: on the device where an engine uses it. */
+/* Makes memory of a slot, where the real host has it: of a weight as its need's residency says, else on the device where
+ * an engine uses it. */
 bool tni_cf_memory_make(tni_cf_drive *d, uint32_t slot, uint64_t bytes, uint8_t fill, tni_cf_memory *m, char *why,
                         size_t n_why);
 /* Scratch of a task, as the real host has it: on the device where an engine runs the task, aligned as measure says. */

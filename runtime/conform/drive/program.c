@@ -94,6 +94,15 @@ static tn_status pack_rows(const tni_cf_drive *d, const tn_format *f, tn_pack *p
   return st;
 }
 
+/* What the real host gives a slot of the blob. */
+static bool take_part(tni_cf_drive *d, uint32_t slot, const tni_need *need, uint32_t align) {
+  tni_error_init(&d->h->err);
+  if (tni_need_section(need->need, d->info->slots[slot]->align, &d->blob[slot], &d->section[slot], &d->h->err) != TN_OK)
+    return drive_failed(d, "sections of a packed weight", d->h->err.message);
+  if (d->section[slot].bytes == d->blob[slot].bytes && d->section[slot].align < align) d->section[slot].align = align;
+  return true;
+}
+
 static bool need_pack(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
   const tn_format *f = need->need->format;
   const tn_weight *w = &need->joined;
@@ -121,7 +130,7 @@ static bool need_pack(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
                             .ptr = bytes,
                             .params = need->need->params,
                             .n_params = need->need->n_params};
-  return true;
+  return take_part(d, slot, need, size.align);
 }
 
 /* --- weights that nobody has memory for --------------------------------------------------------------------------- */
@@ -163,24 +172,27 @@ static bool pack_sparse(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
   if (st != TN_OK || end != TN_OK) return drive_failed(d, "it packs no rows alone", f->name);
   d->blob[slot] = (tn_blob){.h = TN_HDR(tn_blob), .format = f, .N = N, .K = w.w.K, .bytes = z.bytes, .ptr = d->sparse,
                             .params = params, .n_params = n};
-  return true;
+  return take_part(d, slot, need, z.align);
 }
 
 /* The device has it as it has a mapped file: imported, or where the CPU is. */
 static bool set_sparse(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
   tni_cf_memory *m = &d->fixed[slot];
   if (!pack_sparse(d, slot, need)) return false;
-  const uint64_t bytes = d->blob[slot].bytes;
+  const uint64_t bytes = d->section[slot].bytes;
+  uint8_t *from = d->sparse + d->section[slot].offset;
   *m = (tni_cf_memory){.bytes = bytes, .fill = 0xff};
-  m->view = (tn_view){.h = TN_HDR(tn_view), .bytes = bytes, .dims = m->dims, .strides = m->strides, .ptr = d->sparse};
-  if (d->h->device->create && d->info->slots[slot]->engines & ~1u) {
+  m->view = (tn_view){.h = TN_HDR(tn_view), .bytes = bytes, .dims = m->dims, .strides = m->strides, .ptr = from};
+  if (d->h->device->create && need->need->residency == TN_RESIDENCY_DEVICE) {
+    const uint32_t import_align = d->h->caps->import_align;
     const tn_buffer_req req = {.h = TN_HDR(tn_buffer_req), .bytes = bytes, .fd = -1, .kind = TN_MEM_HOST_PTR,
-                               .ptr = d->sparse, .usage = 1u << TN_SLOT_WEIGHT, .align = PAGE};
+                               .ptr = from, .usage = 1u << TN_SLOT_WEIGHT};
     if (!(d->h->caps->import_kinds & 1u << TN_MEM_HOST_PTR)) return drive_failed(d, "it imports no memory", NULL);
+    if (import_align && (uintptr_t)from % import_align) return drive_failed(d, "it imports no section so small", NULL);
     if (d->h->device->create(d->h->device, &req, &m->buffer, &d->h->err) != TN_OK || !m->buffer)
       return drive_failed(d, "it imports no memory so large", d->h->err.message);
     m->view.buffer = m->buffer;
-    m->view.ptr = NULL;
+    if (!(d->info->slots[slot]->engines & 1)) m->view.ptr = NULL;
   }
   d->given[slot] = d->blob[slot];
   return d->h->device->set(d->prog.program, slot, &m->view, &d->given[slot], &d->h->err) == TN_OK ||
@@ -195,6 +207,12 @@ static tn_status read_packed(const tn_blob *b, uint64_t offset, uint64_t n, void
   return TN_OK;
 }
 
+/* What is mapped of private memory for the CPU stays so; of a constant it has one in the host's memory (memory.c). */
+static bool stays_mapped(const tni_cf_drive *d, uint32_t slot) {
+  const tn_slot *s = d->info->slots[slot];
+  return s->kind != TN_SLOT_WEIGHT && s->engines & 1;
+}
+
 static bool fill_fixed(tni_cf_drive *d, uint32_t slot, const void *from, uint64_t bytes, uint8_t guard) {
   tni_cf_memory *m = &d->fixed[slot];
   uint8_t *at;
@@ -204,8 +222,21 @@ static bool fill_fixed(tni_cf_drive *d, uint32_t slot, const void *from, uint64_
     memcpy(at, from, bytes);
   else
     memset(at, 0, bytes);
-  return tni_cf_memory_release(d->h, m, d->info->slots[slot]->engines & 1) ||
-         drive_failed(d, "unmap", d->h->err.message);
+  if (from && m->buffer && m->host.map) memcpy(m->host.p, from, bytes);
+  return tni_cf_memory_release(d->h, m, stays_mapped(d, slot)) || drive_failed(d, "unmap", d->h->err.message);
+}
+
+/* The bit of the blob that is turned, in what the slot gets of it. */
+static bool flip_bit(tni_cf_drive *d, uint32_t slot) {
+  tni_cf_memory *m = &d->fixed[slot];
+  const uint64_t first = d->section[slot].offset, byte = d->flip / 8 - first;
+  const uint8_t bit = (uint8_t)(1u << d->flip % 8);
+  uint8_t *at;
+  if (d->flip / 8 < first || byte >= m->bytes) return true;
+  if (!tni_cf_memory_look(d->h, m, TN_READ | TN_WRITE, &at)) return drive_failed(d, "map", d->h->err.message);
+  at[byte] ^= bit;
+  if (m->buffer && m->host.map) m->host.p[byte] ^= bit;
+  return tni_cf_memory_release(d->h, m, stays_mapped(d, slot)) || drive_failed(d, "unmap", d->h->err.message);
 }
 
 static bool status_given(tni_cf_drive *d, tn_status st, const char *what) {
@@ -223,16 +254,11 @@ static bool set_packed(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
     b->ptr = NULL;
     return status_given(d, dev->set(d->prog.program, slot, NULL, b, &d->h->err), "set");
   }
-  if (!fill_fixed(d, slot, d->packed[slot], b->bytes, 0xff)) return false;
+  const tn_section *part = &d->section[slot];
+  if (!fill_fixed(d, slot, d->packed[slot] + part->offset, part->bytes, 0xff) || !flip_bit(d, slot)) return false;
   tni_cf_memory *m = &d->fixed[slot];
-  uint8_t *at;
-  if (d->flip < b->bytes * 8) {
-    if (!tni_cf_memory_look(d->h, m, TN_READ | TN_WRITE, &at)) return drive_failed(d, "map", d->h->err.message);
-    at[d->flip / 8] ^= (uint8_t)(1u << d->flip % 8);
-    if (!tni_cf_memory_release(d->h, m, d->info->slots[slot]->engines & 1))
-      return drive_failed(d, "unmap", d->h->err.message);
-  }
-  if (m->host.map) b->ptr = m->host.p; /* where it lies, as the real host has it in a mapped file */
+  /* Where it lies, as the real host has it in a mapped file. */
+  if (m->host.map && part->bytes == b->bytes) b->ptr = m->host.p;
   return status_given(d, dev->set(d->prog.program, slot, &m->view, b, &d->h->err), "set");
 }
 
@@ -255,18 +281,18 @@ static bool set_raw(tni_cf_drive *d, uint32_t slot, const tn_need *need) {
 }
 
 static bool set_private(tni_cf_drive *d, uint32_t slot) {
-  uint64_t *bytes = TNI_NEW_ARRAY(d->arena, uint64_t, d->info->n_slots + 1);
-  int64_t *ones = TNI_NEW_ARRAY(d->arena, int64_t, d->view.n_symbols + 1);
-  if (!bytes || !ones) return drive_failed(d, "no memory", NULL);
-  for (uint32_t i = 0; i < d->view.n_symbols; i++) ones[i] = 1;
-  if (d->chunk) ones[0] = d->chunk;
-  const tn_dims dims = {.h = TN_HDR(tn_dims), .v = ones, .n = d->view.n_symbols};
-  for (uint32_t t = 0; t < d->info->n_tasks && !bytes[slot]; t++) {
-    tn_measure me = {.h = TN_HDR(tn_measure), .slot_bytes = bytes};
-    if (d->h->device->measure(d->prog.program, t, &dims, &me) != TN_OK)
-      return drive_failed(d, "measure", "of private memory");
-  }
-  if (!fill_fixed(d, slot, NULL, bytes[slot], 0x5b)) return false;
+  uint64_t *sizes = TNI_NEW_ARRAY(d->arena, uint64_t, d->info->n_slots + 1), bytes;
+  int64_t *v = TNI_NEW_ARRAY(d->arena, int64_t, d->view.n_symbols + 1);
+  if (!sizes || !v) return drive_failed(d, "no memory", NULL);
+  tni_private_dims(v, d->view.n_symbols, 0, d->chunk);
+  const tn_dims dims = {.h = TN_HDR(tn_dims), .v = v, .n = d->view.n_symbols};
+  tni_error_init(&d->h->err);
+  if (tni_private_bytes(&d->prog, slot, &dims, sizes, &bytes, &d->h->err) != TN_OK)
+    return drive_failed(d, "measure", d->h->err.message);
+  if (!fill_fixed(d, slot, NULL, bytes, 0x5b)) return false;
+  const tn_buffer *b = d->fixed[slot].buffer;
+  if (b && stays_mapped(d, slot) && !(b->flags & TN_BUF_COHERENT))
+    return drive_failed(d, "private memory is for the CPU and for engines, and its buffer is not COHERENT", "plugin.h, map");
   return status_given(d, d->h->device->set(d->prog.program, slot, &d->fixed[slot].view, NULL, &d->h->err), "set");
 }
 
@@ -276,7 +302,8 @@ static bool tables_make(tni_cf_drive *d) {
   d->blob = TNI_NEW_ARRAY(d->arena, tn_blob, n);
   d->given = TNI_NEW_ARRAY(d->arena, tn_blob, n);
   d->packed = TNI_NEW_ARRAY(d->arena, uint8_t *, n);
-  return d->fixed && d->blob && d->given && d->packed;
+  d->section = TNI_NEW_ARRAY(d->arena, tn_section, n);
+  return d->fixed && d->blob && d->given && d->packed && d->section;
 }
 
 /* Who checks results task by task must find every node: each stands in the nodes of one task. */
@@ -339,7 +366,7 @@ bool tni_cf_drive_lower(tni_cf_drive *d) {
   return true;
 }
 
-/* Memory of the host, whatever the residency says. */
+/* Memory of the host, whatever the residency says; of packed weights what set gets of them. */
 static tn_status set_ahead(tni_cf_drive *d, const tn_offline *o, uint32_t slot) {
   const tni_need *need = &d->prog.needs[d->info->slots[slot]->need];
   tni_cf_memory m = {.view = {.h = TN_HDR(tn_view)}};
@@ -349,8 +376,8 @@ static tn_status set_ahead(tni_cf_drive *d, const tn_offline *o, uint32_t slot) 
   if (need->need->format) {
     if (!need_pack(d, slot, need)) return TN_E_INTERNAL;
     blob = &d->blob[slot];
-    m.view.ptr = d->packed[slot];
-    m.view.bytes = blob->bytes;
+    m.view.ptr = d->packed[slot] + d->section[slot].offset;
+    m.view.bytes = d->section[slot].bytes;
   } else {
     const tni_tensor *t = tni_graph_value(d->g, need->need->values[0])->tensor;
     shape_view(&m, t);

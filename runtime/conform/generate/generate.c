@@ -219,8 +219,8 @@ static void count_all(tni_cf *cf, tni_cf_host *h, const draws *d, counts *c) {
     }
 }
 
-/* How often each operator is drawn, and taken; nothing is run here. One that the device takes, and that no graph has,
- * or none in a form that it takes, is named. */
+/* How often each operator of forms[] is drawn, and taken; nothing is run here. One that the device takes, and that no
+ * graph has, or none in a form that it takes, is named. */
 static void coverage_ask(tni_cf *cf, const void *arg) {
   char text[900] = "", never[200] = "", refused[300] = "";
   tni_cf_host h;

@@ -12,6 +12,7 @@ void tni_cf_honesty_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 /* Parts of memory and honesty, which these families add themselves: exact.c, refusals.c, reasons.c. */
 void tni_cf_memory_operator_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx); /* operators.c */
 void tni_cf_memory_exact_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
+void tni_cf_memory_shared_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx); /* shared.c */
 void tni_cf_memory_refusal_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cf_honesty_reason_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);
 void tni_cf_memory_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);

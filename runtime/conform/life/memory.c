@@ -421,4 +421,5 @@ void tni_cf_memory_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   tni_cf_memory_exact_cases(l, add, ctx);
   tni_cf_memory_operator_cases(l, add, ctx);
   tni_cf_memory_refusal_cases(l, add, ctx);
+  tni_cf_memory_shared_cases(l, add, ctx);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/conform/numbers/num.h"
+#include "runtime/pack/pack.h"
 
 enum { MAX_PARAM_SETS = 8, GUARD = 64 };
 /* Patterns of weights more: row n is 2^-(n % 16) times as large as the first; or all are 2^-12
@@ -219,12 +220,12 @@ static double numeric_levels(const subject *s) {
 }
 
 /* What a scale fitted by least squares may clip: with all of a group's g elements at most half a step of the plain grid
- * off, no element of the best fit is off by more than sqrt(g) times that. */
+ * off, no element of the best fit is off by more than sqrt(g) times that. 0: a format that keeps floats as they are. */
 static void judge_w_err(subject *s) {
   const int64_t g = group_of(s, 4096, 4096);
   const double step = 1 / (numeric_levels(s) - 1), limit = fmin(1, step * sqrt((double)g));
   const double w_err = (double)s->f->w_err;
-  if (!(w_err > 0 && w_err <= limit * (1 + 0x1p-7)))
+  if (!(w_err >= 0 && w_err <= limit * (1 + 0x1p-7)))
     tni_cf_fail(s->cf, "%s: w_err %g is looser than %u bits in groups of %lld imply (%g)", s->text, w_err, s->f->bits,
                 (long long)g, limit);
 }
@@ -447,6 +448,46 @@ static void same_bytes(subject *s) {
   for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) bytes_of(s, dims[d][0], dims[d][1]);
 }
 
+/* --- sections ---------------------------------------------------------------------------------------------------- */
+
+/* Of [N,K]: they lie inside, apart and aligned; they are the same where there is less room for them, and nothing is written
+ * beyond it. */
+static void sections_of(subject *s, int64_t N, int64_t K) {
+  tn_section all[TNI_SECTIONS], some[TNI_SECTIONS + 1];
+  tn_pack_size size = {0};
+  uint32_t n;
+  tn_error err;
+  tni_error_init(&err);
+  if (s->f->size(s->f, N, K, s->params, s->n_params, &size) != TN_OK) return; /* format/bytes says so */
+  const tn_blob b = {.h = TN_HDR(tn_blob), .format = s->f, .N = N, .K = K, .bytes = size.bytes, .params = s->params,
+                     .n_params = s->n_params};
+  if (tni_sections(&b, all, &n, &err) != TN_OK) {
+    tni_cf_fail(s->cf, "%s [%lld,%lld]: %s (format.h, tn_section)", s->text, (long long)N, (long long)K, err.message);
+    return;
+  }
+  for (uint32_t cap = 0; cap <= n; cap++) {
+    uint32_t count = UINT32_MAX;
+    bool beyond = false;
+    memset(some, 0x5b, sizeof some);
+    const tn_status st = s->f->sections(s->f, N, K, s->params, s->n_params, cap, some, &count);
+    const uint8_t *after = (const uint8_t *)&some[cap];
+    for (size_t i = 0; i < sizeof some - cap * sizeof *some; i++) beyond = beyond || after[i] != 0x5b;
+    if (st == TN_OK && count == n && !beyond && !memcmp(all, some, cap * sizeof *some)) continue;
+    tni_cf_fail(s->cf, "%s [%lld,%lld]: with room for %u of %u, sections %s (format.h, tn_format.sections)", s->text,
+                (long long)N, (long long)K, cap, n,
+                st != TN_OK  ? "says no"
+                : beyond     ? "writes past it"
+                : count != n ? "counts others"
+                             : "says others than before");
+    return;
+  }
+}
+
+static void check_sections(subject *s) {
+  static const int64_t dims[][2] = {{1, 1}, {33, 129}, {64, 256}, {17, 65}, {130, 300}};
+  for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) sections_of(s, dims[d][0], dims[d][1]);
+}
+
 static void check_kept(subject *s) { tni_cn_ask_kept(s->cf, s->host, s->text, s->f, s->params, s->n_params); }
 
 /* --- cases ------------------------------------------------------------------------------------------------------- */
@@ -526,10 +567,12 @@ void tni_cn_format_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   static const struct {
     const char *name;
     void (*ask)(subject *s);
-  } questions[] = {{"declared", check_declared}, {"round-trip", round_trip}, {"bytes", same_bytes}, {"kept", check_kept}};
+  } questions[] = {{"declared", check_declared}, {"round-trip", round_trip}, {"bytes", same_bytes}, {"kept", check_kept},
+                   {"sections", check_sections}};
   char name[128];
   for (uint32_t i = 0; i < l->n_formats; i++)
     for (size_t q = 0; q < sizeof questions / sizeof *questions; q++) {
+      if (questions[q].ask == check_sections && !l->formats[i].has_sections) continue;
       format_job *j = TNI_NEW(l->arena, format_job);
       if (!j) return;
       *j = (format_job){l->formats[i].name, questions[q].ask};

@@ -249,15 +249,16 @@ static void check_flipped_bits(tni_cf *cf, tni_cf_host *h, const tni_cn_question
   if (!tni_cn_try(cf, h, &w, t, &p)) return;
   const float *was = tni_cn_product_weight(&p, p.b.g->nodes[0]->pub.in[1], true, &n_, &k_, &num);
   tn_blob *blob = NULL;
+  const tn_section *part = NULL;
   for (uint32_t s = 0; s < p.d.info->n_slots && !blob; s++)
-    if (p.d.packed[s] && p.d.fixed[s].bytes && p.d.blob[s].N == N) blob = &p.d.blob[s];
+    if (p.d.packed[s] && p.d.fixed[s].bytes && p.d.blob[s].N == N) blob = &p.d.blob[s], part = &p.d.section[s];
   const int64_t M = tni_cn_product_rows(&p, 1), box[4] = {0, N, 0, K};
   float *is = malloc(N * K * sizeof *is);
   int64_t at = -1;
   uint64_t bit = UINT64_MAX;
   if (blob && was && is) {
     uint8_t *bytes = (uint8_t *)(uintptr_t)blob->ptr;
-    bit = tni_cf_rng_next(&r) % (blob->bytes * 8);
+    bit = part->offset * 8 + tni_cf_rng_next(&r) % (part->bytes * 8); /* of what is attached */
     bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
     const bool meant = blob->format->unpack(blob, box, is) == TN_OK && can_be_packed(h, blob, &p.stats, is, bit / 8);
     at = meant ? most_moved(&num, was, is, N * K, K) : -1;

@@ -29,9 +29,11 @@ tn_status tni_obs_create(tn_device *d, const tn_buffer_req *req, tn_buffer **out
 }
 
 tn_status tni_obs_share(tn_buffer *b, uint32_t kind, tn_buffer_req *out, tn_error *err) {
+  tni_obs_lent_error own;
   const char *before = tni_cf_call_begin("share");
-  const tn_status st = tni_obs_any()->real->share(b, kind, out, err);
+  const tn_status st = tni_obs_any()->real->share(b, kind, out, tni_obs_error(&own, err));
   tni_cf_call_over(before);
+  tni_obs_error_over(tni_obs_any(), "share", st, &own, err);
   return st;
 }
 

@@ -38,7 +38,7 @@ static bool is_ours(uint32_t op) {
 }
 
 /* The value whose rows are those of the run. */
-static const tn_value *rows_of(const tn_graph *g, const tn_node *n) {
+const tn_value *fixed_rows_of(const tn_graph *g, const tn_node *n) {
   const tn_id v = n->op == TN_OP_TENSOR_SCATTER ? n->in[1] : n->out[0];
   return v == TN_NONE ? NULL : g->values[v];
 }
@@ -60,7 +60,7 @@ static const char *refusal(const filter *f, const tn_node *n, tn_constraint *k, 
   if (!is_ours(n->op) || (apart && n->op == TN_OP_TENSOR_SCATTER)) return "fixed does not compute it";
   *reason = TN_WHY_DTYPE;
   if (!is_float(f->g, n)) return "fixed computes in float32";
-  const tn_value *v = rows_of(f->g, n);
+  const tn_value *v = fixed_rows_of(f->g, n);
   int64_t lo, hi;
   *reason = TN_WHY_SHAPE;
   if (!v || v->rank < 2 || v->rank > 4) return "fixed computes matrices, of up to four dims";
@@ -69,7 +69,8 @@ static const char *refusal(const filter *f, const tn_node *n, tn_constraint *k, 
   if (lo == hi && lo != ONE && lo != MANY) return "fixed runs 1 or 16 rows";
   if (lo == hi) return NULL;
   *k = (tn_constraint){.lhs = rows, .rel = TN_REL_IN};
-  if (f->d->old && !(f->d->wrong == FIXED_older && f->g->phase == TN_PHASE_DECODE))
+  const bool one_length = f->d->old && !(f->d->wrong == FIXED_older && f->g->phase == TN_PHASE_DECODE);
+  if (one_length || f->d->wrong == FIXED_ok_private)
     *k = (tn_constraint){.lhs = rows, .rel = TN_REL_EQ, .rhs = f->g->phase == TN_PHASE_DECODE ? ONE : MANY};
   return NULL;
 }
@@ -89,6 +90,8 @@ static tn_status on_node(void *ctx, tn_id node, const tn_claim *c) {
     mine.sets = f->d->wrong == FIXED_ok_long || f->d->wrong == FIXED_long_run ? long_sets : sets;
     mine.n_sets = rows.rel == TN_REL_IN;
   }
+  const tn_node *n = f->g->nodes[node];
+  if (!why && n->op == TN_OP_MATMUL && fixed_packs(f->d, f->g, n->in[1])) mine.format = f->d->format;
   return f->sink->node(f->sink->ctx, node, &mine);
 }
 

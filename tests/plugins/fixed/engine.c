@@ -5,7 +5,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "fixed.h"
 
@@ -14,21 +16,64 @@
 typedef struct fixed_buffer {
   tn_buffer pub;
   unsigned char *bytes;
+  int fd; /* -1: they are malloc's; else its pages, as many as room has */
+  size_t room;
+  bool imported;
   struct fixed_note { struct fixed_note *next; } *notes; /* of the mistake map_adds */
 } fixed_buffer;
 
+/* Pages that others can map: its own, or those of a descriptor, whose mapping may be shorter than its room. */
+static unsigned char *shared_pages(fixed_buffer *b, const tn_buffer_req *req) {
+  b->fd = b->imported ? dup(req->fd) : memfd_create("fixed", MFD_CLOEXEC);
+  if (b->fd < 0 || (!b->imported && ftruncate(b->fd, (off_t)b->room) != 0)) return NULL;
+  void *p = mmap(NULL, b->room, PROT_READ | PROT_WRITE, MAP_SHARED, b->fd, b->imported ? (off_t)req->offset : 0);
+  return p == MAP_FAILED ? NULL : p;
+}
+
+/* Of the mistake import_copies: pages of its own, with what is there now. */
+static unsigned char *copied(fixed_buffer *b) {
+  void *p = mmap(NULL, b->room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return b->bytes;
+  memcpy(p, b->bytes, b->pub.bytes);
+  munmap(b->bytes, b->room);
+  return p;
+}
+
+tn_status fixed_share(tn_buffer *pub, uint32_t kind, tn_buffer_req *out, tn_error *err) {
+  const fixed_buffer *b = (const fixed_buffer *)(const void *)pub;
+  if (kind != TN_MEM_FD || b->fd < 0) return fixed_fail(err, TN_E_UNSUPPORTED, "fixed shares no memory of kind %u", kind);
+  out->kind = kind;
+  out->bytes = pub->bytes;
+  out->offset = 0;
+  if (((fixed_device *)pub->device)->wrong == FIXED_share_copies) {
+    out->fd = memfd_create("fixed copy", MFD_CLOEXEC);
+    if (out->fd >= 0 && write(out->fd, b->bytes, b->room) != (ssize_t)b->room) out->fd = -1;
+  } else {
+    out->fd = dup(b->fd);
+  }
+  return out->fd < 0 ? fixed_fail(err, TN_E_NO_MEMORY, "no descriptor") : TN_OK;
+}
+
 static tn_status create(tn_device *d, const tn_buffer_req *req, tn_buffer **out, tn_error *err) {
-  if (req->kind != TN_MEM_NEW) return fixed_fail(err, TN_E_UNSUPPORTED, "fixed imports no memory");
+  if (req->kind != TN_MEM_NEW && !(d->caps->import_kinds >> req->kind & 1))
+    return fixed_fail(err, TN_E_UNSUPPORTED, "fixed imports no memory of kind %u", req->kind);
   if (req->bytes > d->caps->max_buffer_bytes) return fixed_fail(err, TN_E_NO_MEMORY, "a buffer of fixed has less room");
   fixed_buffer *b = calloc(1, sizeof *b);
-  unsigned char *bytes = b ? aligned_alloc(4096, (req->bytes + 4096) / 4096 * 4096) : NULL;
+  if (!b) return fixed_fail(err, TN_E_NO_MEMORY, "no memory for a buffer");
+  b->fd = -1;
+  b->room = (req->bytes + 4096) / 4096 * 4096;
+  b->imported = req->kind != TN_MEM_NEW;
+  unsigned char *bytes = d->caps->export_kinds ? shared_pages(b, req) : aligned_alloc(4096, b->room);
   if (!bytes) {
+    if (b->fd >= 0) close(b->fd);
     free(b);
     return fixed_fail(err, TN_E_NO_MEMORY, "no memory for a buffer");
   }
   b->pub = (tn_buffer){.h = TN_HDR(tn_buffer), .device = d, .bytes = req->bytes, .flags = TN_BUF_COHERENT};
   b->bytes = bytes;
-  if (req->flags & TN_BUF_ZERO) memset(bytes, 0, req->bytes);
+  if (req->flags & TN_BUF_ZERO && !b->imported) memset(bytes, 0, req->bytes);
+  if (b->imported && ((fixed_device *)d)->wrong == FIXED_import_copies) b->bytes = copied(b);
+  if (b->imported && ((fixed_device *)d)->wrong == FIXED_import_closes) close(req->fd);
   *out = &b->pub;
   return TN_OK;
 }
@@ -37,7 +82,13 @@ static void destroy(tn_buffer *b) {
   fixed_device *d = (fixed_device *)b->device;
   if (fixed_hangs(d) && !(d->given_up && d->wrong == FIXED_abandon_destroys)) return;
   for (struct fixed_note *n = ((fixed_buffer *)b)->notes, *next; n; n = next) next = n->next, free(n);
-  free(((fixed_buffer *)b)->bytes);
+  fixed_buffer *mine = (fixed_buffer *)b;
+  if (mine->fd < 0)
+    free(mine->bytes);
+  else
+    munmap(mine->bytes, mine->room);
+  if (mine->fd >= 0 && mine->imported && d->wrong == FIXED_import_frees) (void)!ftruncate(mine->fd, 0);
+  if (mine->fd >= 0) close(mine->fd);
   free(b);
 }
 

@@ -23,7 +23,10 @@ enum { FIXED_DEPTH = 2, FIXED_ENGINES = 2 };
   X(cancel_other) X(abandon_waits) \
   X(abandon_frees) X(abandon_destroys) X(left_frees) X(signals) \
   X(left_stays) X(appends_unnamed) X(name_lent) X(map_adds) X(blind_kept) X(ok_long) X(long_run) \
-  X(ok_kept) X(kept_scale)
+  X(ok_kept) X(kept_scale) \
+  X(ok_sections) X(sect_overlap) X(sect_misaligned) X(sect_beyond) X(sect_cap) X(sect_slot) X(sect_whole) \
+  X(ok_host_need) X(host_buffer) X(ok_cpu_need) X(ok_temp_less) X(ok_private) X(private_grows) \
+  X(ok_shares) X(share_copies) X(import_copies) X(import_closes) X(import_frees)
 /* clang-format on */
 #define X(name) FIXED_##name,
 enum { FIXED_WRONGS(X) FIXED_N_WRONGS };
@@ -42,6 +45,7 @@ typedef struct fixed_device {
   tn_device pub;
   tn_device *inner; /* the built-in one */
   const tn_host *host;
+  const tn_format *format; /* the plugin's */
   uint32_t wrong;
   bool old; /* a host of ABI 1.0: no sets of lengths */
   pthread_mutex_t lock; /* of what follows, and of the links of args */
@@ -54,6 +58,19 @@ typedef struct fixed_device {
 } fixed_device;
 
 tn_status fixed_fail(tn_error *err, tn_status st, const char *fmt, ...) TN_PRINTF(3, 4);
+uint32_t fixed_wrong_of(const char *name); /* plugin.c: FIXED_... */
+
+/* packed.c: the format of constant matrices that it has attached without their header. */
+typedef struct fixed_format {
+  tn_format pub;
+  const tn_host *host;
+} fixed_format;
+enum { FIXED_HEAD = 64, FIXED_ROWS_SECTION = 2 };
+void fixed_format_fill(fixed_format *f, const tn_host *host);
+/* Whether it packs v of the graph: a matrix that nothing but products multiply with. */
+bool fixed_packs(const fixed_device *d, const tn_graph *g, tn_id v);
+static inline bool fixed_is_sections(uint32_t wrong) { return wrong >= FIXED_ok_sections && wrong <= FIXED_sect_whole; }
+static inline bool fixed_is_shares(uint32_t wrong) { return wrong >= FIXED_ok_shares && wrong <= FIXED_import_frees; }
 
 /* claim.c */
 tn_status fixed_claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *err);
@@ -78,6 +95,8 @@ void fixed_codes_make(const fixed_codes *c);
 /* program.c */
 tn_status fixed_lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err);
 void fixed_program_fill(tn_device *d);
+/* claim.c: the value whose rows are those of the run, or NULL. */
+const tn_value *fixed_rows_of(const tn_graph *g, const tn_node *n);
 /* Computes what the arguments say. */
 tn_status fixed_compute(tn_args *a, tn_error *err);
 
@@ -98,5 +117,6 @@ fixed_item *fixed_item_of(tn_args *a); /* program.c: the place in the queue that
 bool fixed_engine_start(fixed_device *d);
 void fixed_engine_stop(fixed_device *d);
 void fixed_engine_fill(tn_device *d);
+tn_status fixed_share(tn_buffer *b, uint32_t kind, tn_buffer_req *out, tn_error *err);
 
 #endif

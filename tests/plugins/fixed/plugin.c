@@ -10,7 +10,9 @@
   tn_host lent;       \
   uint16_t minor;     \
   tn_engine engine[FIXED_ENGINES]; \
-  const tn_engine *engines[FIXED_ENGINES];
+  const tn_engine *engines[FIXED_ENGINES]; \
+  fixed_format format; \
+  const tn_format *formats[1];
 #include "../../kit/skeleton.h"
 /* What the tables say before open_fixed puts in this device's functions. */
 #include "../../../runtime/cli/new-plugin/nothing.h"
@@ -40,6 +42,12 @@ static const tn_option opt_wrong = {.h = TN_HDR(tn_option),
 #define X(name) #name,
 static const char *const wrongs[] = {FIXED_WRONGS(X)};
 #undef X
+uint32_t fixed_wrong_of(const char *name) {
+  uint32_t i = 0;
+  while (i < FIXED_N_WRONGS && strcmp(wrongs[i], name) != 0) i++;
+  return i;
+}
+
 static const tn_option opt_fault = {.h = TN_HDR(tn_option),
                                     .key = "fault",
                                     .help = "lost:N: the N-th item is lost",
@@ -57,6 +65,9 @@ static tn_status ask_driver(backend *p, uint32_t *n, tn_error *err) {
   p->caps.engines = p->engines;
   p->caps.n_engines = FIXED_ENGINES;
   p->caps.wait_fences = p->caps.signal_fences = 1u << TN_FENCE_WORD;
+  const char *wrong = "none";
+  if (p->host->option(p->host->ctx, "wrong", TN_OPT_STRING, &wrong) == TN_OK && fixed_is_shares(fixed_wrong_of(wrong)))
+    p->caps.import_kinds = p->caps.export_kinds = 1u << TN_MEM_FD;
   *n = 1;
   return TN_OK;
 }
@@ -79,7 +90,9 @@ static tn_status open_fixed(tn_plugin *pub, uint32_t index, tn_device **out, tn_
   d->host = p->host;
   d->old = p->minor == 0;
   d->lose_at = lose_at;
-  while (d->wrong < FIXED_N_WRONGS && strcmp(wrongs[d->wrong], wrong) != 0) d->wrong++;
+  d->format = &p->format.pub;
+  d->wrong = fixed_wrong_of(wrong);
+  if (fixed_is_shares(d->wrong)) d->pub.share = fixed_share;
   tn_status st = p->builtin->open(p->builtin, 0, &d->inner, err);
   if (st == TN_OK && !fixed_engine_start(d)) {
     p->builtin->close(d->inner);
@@ -112,6 +125,10 @@ static void set_up(backend *p) {
   p->pub.shutdown = stop_fixed;
   p->pub.options = options;
   p->pub.n_options = 2;
+  fixed_format_fill(&p->format, p->host);
+  p->formats[0] = &p->format.pub;
+  p->pub.formats = p->formats;
+  p->pub.n_formats = 1;
   p->caps.dtypes = UINT64_MAX;
   p->caps.memory_bytes = p->caps.max_buffer_bytes = UINT64_C(1) << 30;
 }

@@ -14,6 +14,7 @@ struct tn_program {
   tn_need *needs;
   tn_slot *slots;
   tn_task *tasks;
+  tn_use *uses; /* of tasks with private memory */
   const tn_need **need_ptrs;
   const tn_slot **slot_ptrs;
   const tn_task **task_ptrs;
@@ -23,6 +24,10 @@ struct tn_program {
   uint32_t n_nodes;
   bool attends;
   bool borrowed; /* of program_kept: inner is another's */
+  tn_id private_slot; /* its last slot, or TN_NONE */
+  tn_expr rows;       /* of the run, where they are no constant */
+  bool has_rows;
+  void *graph; /* tn_graph.ctx */
 };
 
 struct tn_plan {
@@ -52,41 +57,98 @@ static void release(tn_program *p) {
   free(p->needs);
   free(p->slots);
   free(p->tasks);
+  free(p->uses);
   free(p->need_ptrs);
   free(p->slot_ptrs);
   free(p->task_ptrs);
   free(p);
 }
 
-/* Products run on engine 1, all else on engine 2. */
-static uint32_t engine_of(const tn_graph *g, const tn_task *t) {
+/* Products run on engine 1 (ok_cpu_need, ok_private: on the CPU), all else on engine 2. */
+static bool products_on_cpu(const fixed_device *d) { return d->wrong == FIXED_ok_cpu_need || d->wrong == FIXED_ok_private; }
+
+static uint32_t engine_of(const tn_program *p, const tn_graph *g, const tn_task *t) {
+  const bool cpu = products_on_cpu(p->device);
   for (uint32_t i = 0; i < t->n_nodes; i++)
-    if (g->nodes[t->nodes[i]]->op == TN_OP_MATMUL || g->nodes[t->nodes[i]]->op == TN_OP_FUSED_MATMUL) return 1;
+    if (g->nodes[t->nodes[i]]->op == TN_OP_MATMUL || g->nodes[t->nodes[i]]->op == TN_OP_FUSED_MATMUL) return cpu ? 0 : 1;
   return 2;
+}
+
+enum { PRIVATE_LESS = 64, PRIVATE_BYTES = 4096, PRIVATE_ALIGN = 1024 };
+
+static bool has_private(const fixed_device *d) { return d->wrong == FIXED_ok_private || d->wrong == FIXED_private_grows; }
+
+/* A slot after the others, which every task reads. */
+static bool add_private(tn_program *p, const tn_program_info *in) {
+  uint32_t n = 0;
+  p->private_slot = TN_NONE;
+  if (!has_private(p->device)) return true;
+  for (uint32_t i = 0; i < in->n_tasks; i++) n += in->tasks[i]->n_uses + 1;
+  tn_use *u = p->uses = calloc(n + 1, sizeof *p->uses);
+  if (!u) return false;
+  p->private_slot = p->info.n_slots++;
+  p->slots[p->private_slot] = (tn_slot){.h = TN_HDR(tn_slot), .name = "tables", .kind = TN_SLOT_PRIVATE,
+                                        .align = PRIVATE_ALIGN, .value = TN_NONE, .need = TN_NONE, .alias = TN_NONE};
+  p->slot_ptrs[p->private_slot] = &p->slots[p->private_slot];
+  for (uint32_t i = 0; i < in->n_tasks; u += p->tasks[i++].n_uses) {
+    memcpy(u, in->tasks[i]->uses, in->tasks[i]->n_uses * sizeof *u);
+    u[p->tasks[i].n_uses++] = (tn_use){p->private_slot, TN_READ};
+    p->tasks[i].uses = u;
+    p->slots[p->private_slot].engines |= 1u << p->tasks[i].engine;
+  }
+  return true;
+}
+
+/* The uses of a task that are the built-in device's. */
+static uint32_t inner_uses(const tn_program *p, tn_id task) {
+  return p->info.tasks[task]->n_uses - (p->private_slot != TN_NONE);
+}
+
+static tn_need need_of(const tn_program *p, const tn_graph *g, const tn_need *in) {
+  const uint32_t wrong = p->device->wrong;
+  tn_need n = *in;
+  n.residency = wrong == FIXED_ok_host_need || wrong == FIXED_host_buffer ? TN_RESIDENCY_HOST : TN_RESIDENCY_DEVICE;
+  if (!fixed_packs(p->device, g, in->values[0])) return n;
+  n.format = p->device->format;
+  n.flags = TN_NEED_KN;
+  n.section = FIXED_ROWS_SECTION;
+  return n;
+}
+
+static void note_rows(tn_program *p, const tn_subgraph *s) {
+  int64_t lo, hi;
+  p->graph = s->graph->ctx;
+  for (uint32_t i = 0; i < s->n_nodes && !p->has_rows; i++) {
+    const tn_value *v = fixed_rows_of(s->graph, s->graph->nodes[s->nodes[i]]);
+    if (!v || v->rank < 2) continue;
+    p->rows = v->dims[v->rank - 2];
+    p->has_rows = p->device->host->range(s->graph, p->rows, &lo, &hi) == TN_OK && lo != hi;
+  }
 }
 
 static bool copy_info(tn_program *p, const tn_graph *g, const tn_program_info *in) {
   p->info = *in;
   p->needs = calloc(in->n_needs + 1, sizeof *p->needs);
-  p->slots = calloc(in->n_slots + 1, sizeof *p->slots);
+  p->slots = calloc(in->n_slots + 2, sizeof *p->slots);
   p->tasks = calloc(in->n_tasks + 1, sizeof *p->tasks);
   p->need_ptrs = calloc(in->n_needs + 1, sizeof *p->need_ptrs);
-  p->slot_ptrs = calloc(in->n_slots + 1, sizeof *p->slot_ptrs);
+  p->slot_ptrs = calloc(in->n_slots + 2, sizeof *p->slot_ptrs);
   p->task_ptrs = calloc(in->n_tasks + 1, sizeof *p->task_ptrs);
   if (!p->needs || !p->slots || !p->tasks || !p->need_ptrs || !p->slot_ptrs || !p->task_ptrs) return false;
   for (uint32_t i = 0; i < in->n_needs; i++) {
-    p->needs[i] = *in->needs[i];
-    p->needs[i].residency = TN_RESIDENCY_DEVICE;
+    p->needs[i] = need_of(p, g, in->needs[i]);
     p->need_ptrs[i] = &p->needs[i];
   }
   for (uint32_t i = 0; i < in->n_slots; i++) {
     p->slots[i] = *in->slots[i];
     p->slots[i].engines = 0;
+    const bool packed = p->slots[i].kind == TN_SLOT_WEIGHT && p->needs[p->slots[i].need].format;
+    if (packed && p->device->wrong == FIXED_sect_slot) p->slots[i].align = 256;
     p->slot_ptrs[i] = &p->slots[i];
   }
   for (uint32_t i = 0; i < in->n_tasks; i++) {
     p->tasks[i] = *in->tasks[i];
-    p->tasks[i].engine = engine_of(g, in->tasks[i]);
+    p->tasks[i].engine = engine_of(p, g, in->tasks[i]);
     for (uint32_t u = 0; u < in->tasks[i]->n_uses; u++)
       p->slots[in->tasks[i]->uses[u].slot].engines |= 1u << p->tasks[i].engine;
     if (p->device->wrong == FIXED_symbols) p->tasks[i].symbols = 0;
@@ -98,7 +160,7 @@ static bool copy_info(tn_program *p, const tn_graph *g, const tn_program_info *i
   p->info.needs = p->need_ptrs;
   p->info.slots = p->slot_ptrs;
   p->info.tasks = p->task_ptrs;
-  return true;
+  return add_private(p, in);
 }
 
 static bool has_op(const tn_subgraph *s, uint32_t op) {
@@ -119,6 +181,8 @@ tn_status fixed_lower(tn_device *pub, const tn_subgraph *s, tn_program **out, tn
   p->query = fixed_codes_query(d, s, &p->keys);
   p->n_nodes = s->n_nodes;
   p->attends = has_op(s, TN_OP_ATTENTION);
+  p->private_slot = TN_NONE;
+  note_rows(p, s);
   p->borrowed = d->wrong == FIXED_program_kept && d->latest && d->latest->n_nodes == p->n_nodes;
   if (p->borrowed) p->inner = d->latest->inner;
   fixed_misread *misread = fixed_misread_make(d, s, &mine);
@@ -136,14 +200,33 @@ tn_status fixed_lower(tn_device *pub, const tn_subgraph *s, tn_program **out, tn
 
 static const tn_program_info *info(const tn_program *p) { return &p->info; }
 
+/* What the slots of a task take in the ways that ask for more than the built-in device's do. */
+static tn_status measure_slots(const tn_program *p, tn_id task, const tn_dims *dims, uint64_t *bytes) {
+  const tn_task *t = p->info.tasks[task];
+  const tn_graph g = {.h = TN_HDR(tn_graph), .ctx = p->graph};
+  int64_t rows = 1;
+  if (p->has_rows && p->device->host->eval(&g, p->rows, dims, &rows) != TN_OK) return TN_E_INVALID;
+  const bool once = p->device->wrong == FIXED_ok_private && p->has_rows;
+  if (once && rows != (p->phase == TN_PHASE_DECODE ? 1 : 16)) return TN_E_INVALID; /* no other was claimed */
+  for (uint32_t u = 0; bytes && u < t->n_uses; u++) {
+    const tn_slot *s = p->info.slots[t->uses[u].slot];
+    const bool reads = s->kind == TN_SLOT_TEMP && t->uses[u].access == TN_READ;
+    if (reads && p->device->wrong == FIXED_ok_temp_less) bytes[t->uses[u].slot] = 16; /* of the first values, say */
+  }
+  if (bytes && p->private_slot != TN_NONE) bytes[p->private_slot] = task || p->info.n_tasks < 2 ? PRIVATE_BYTES : PRIVATE_LESS;
+  if (bytes && p->device->wrong == FIXED_private_grows) bytes[p->private_slot] = PRIVATE_BYTES + 64 * (uint64_t)rows;
+  return TN_OK;
+}
+
 static tn_status measure(const tn_program *p, tn_id task, const tn_dims *dims, tn_measure *out) {
-  return p->device->inner->measure(p->inner, task, dims, out);
+  const tn_status st = p->device->inner->measure(p->inner, task, dims, out);
+  return st == TN_OK && task < p->info.n_tasks ? measure_slots(p, task, dims, out->slot_bytes) : st;
 }
 
 /* Memory of the device is the host's: every view has an address. */
 static tn_view located(const tn_view *v) {
   tn_view at = *v;
-  if (v->buffer) {
+  if (v->buffer && !v->ptr) {
     void *p;
     tn_error e = {.h = TN_HDR(tn_error)};
     if (v->buffer->device->map(v->buffer, v->offset, v->bytes, TN_READ | TN_WRITE, &p, &e) == TN_OK) at.ptr = p;
@@ -152,8 +235,28 @@ static tn_view located(const tn_view *v) {
 }
 
 static tn_status set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
-  const tn_view at = located(view);
-  return p->device->inner->set(p->inner, slot, &at, blob, err);
+  const uint32_t wrong = p->device->wrong;
+  const tn_slot *s = slot < p->info.n_slots ? p->info.slots[slot] : NULL;
+  const tn_need *need = s && s->kind == TN_SLOT_WEIGHT ? p->info.needs[s->need] : NULL;
+  if (view && products_on_cpu(p->device) && s && s->engines & 1 && !view->ptr)
+    return fixed_fail(err, TN_E_INVALID, "what the CPU reads has no address");
+  if (s && slot == p->private_slot && view->ptr && (uintptr_t)view->ptr % PRIVATE_ALIGN)
+    return fixed_fail(err, TN_E_INVALID, "private memory that is not aligned as its slot asks");
+  if (s && slot == p->private_slot)
+    return view->bytes >= PRIVATE_BYTES ? TN_OK : fixed_fail(err, TN_E_INVALID, "private memory of %llu bytes",
+                                                             (unsigned long long)view->bytes);
+  if (view && wrong == FIXED_ok_host_need && (view->buffer || !view->ptr))
+    return fixed_fail(err, TN_E_INVALID, "a need of the host's memory came in a buffer");
+  if (view && wrong == FIXED_host_buffer && !view->buffer)
+    return fixed_fail(err, TN_E_INVALID, "a constant that an engine reads came without a buffer");
+  tn_view at = located(view);
+  if (!need || !need->format) return p->device->inner->set(p->inner, slot, &at, blob, err);
+  const uint64_t rows = (uint64_t)(blob ? blob->N * blob->K : 0) * sizeof(float);
+  if (!blob || !blob->format || blob->bytes != rows + FIXED_HEAD || view->bytes != rows)
+    return fixed_fail(err, TN_E_INVALID, "a section of %llu bytes, and not %llu", (unsigned long long)view->bytes,
+                      (unsigned long long)rows);
+  if (wrong == FIXED_sect_whole) at.ptr = (char *)at.ptr + FIXED_HEAD; /* as if it were the whole blob */
+  return p->device->inner->set(p->inner, slot, &at, NULL, err);
 }
 
 static tn_status bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
@@ -194,6 +297,9 @@ static bool note_use(tn_args *a, uint32_t use, tn_view *v) {
 static tn_status args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
   tn_view at = located(view);
   if (!note_use(a, use, &at)) return fixed_fail(err, TN_E_NO_MEMORY, "no memory for codes");
+  const uint32_t own = inner_uses(a->plan->program, a->plan->task);
+  if (a->plan->program->private_slot != TN_NONE && use == own) return TN_OK;
+  if (use > own) use = own; /* the scratch */
   if (a->plan->program->device->wrong == FIXED_args_moved && a->plan->first && a->plan->first != a)
     (void)a->plan->program->device->inner->args_set(a->plan->first->inner, use, &at, err);
   return a->plan->program->device->inner->args_set(a->inner, use, &at, err);
@@ -210,6 +316,8 @@ static tn_status args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_
     ptrs[i] = &views[i];
     if (!note_use(a, i, &views[i])) st = fixed_fail(err, TN_E_NO_MEMORY, "no memory for codes");
   }
+  const uint32_t own = inner_uses(plan->program, plan->task);
+  if (st == TN_OK && n == own + 2) ptrs[own] = ptrs[n - 1], n--; /* private memory is not the built-in device's */
   if (st == TN_OK) st = plan->program->device->inner->args(plan->inner, ptrs, n, &a->inner, err);
   free(views);
   free(ptrs);
@@ -263,7 +371,8 @@ tn_status fixed_compute(tn_args *a, tn_error *err) {
 }
 
 static tn_status run_task(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *err) {
-  (void)plan, (void)a, (void)run;
+  const fixed_device *d = plan->program->device;
+  if (products_on_cpu(d)) return d->inner->run(plan->inner, a->inner, run, err);
   return fixed_fail(err, TN_E_UNSUPPORTED, "fixed has no tasks for the CPU");
 }
 

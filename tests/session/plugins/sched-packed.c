@@ -110,10 +110,11 @@ static tn_status fmt_unpack(const tn_blob *b, const int64_t box[4], float *dst) 
 static tn_status fmt_sections(const tn_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n, uint32_t cap,
                               tn_section *out, uint32_t *count) {
   const uint64_t head = HEAD_FLOATS * sizeof(float);
+  const tn_section all[2] = {{.bytes = head, .align = 64},
+                             {.offset = head, .bytes = (uint64_t)(N * K) * sizeof(float), .align = 64}};
   (void)f, (void)params;
-  if (n || cap < 2) return TN_E_INVALID;
-  out[0] = (tn_section){.bytes = head, .align = 64};
-  out[1] = (tn_section){.offset = head, .bytes = (uint64_t)(N * K) * sizeof(float), .align = 64};
+  if (n) return TN_E_INVALID;
+  for (uint32_t i = 0; i < 2 && i < cap; i++) out[i] = all[i];
   *count = 2;
   return TN_OK;
 }
