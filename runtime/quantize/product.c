@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One product in the file: MatMulNBits with codes, scales and zeros of a uniform grid, or MatMulLevels with codes,
- * scales and the tables of a grid of levels (docs/operators-contrib.md). Tables of a format are written once.
+ * scales and the tables of a grid of levels (docs/operators-contrib.md). Tables of a format are written once. And the
+ * table of embeddings: GatherBlockQuantized, of its own codes or of a product's.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +25,7 @@ typedef struct product {
   size_t n_in;
   Onnx__AttributeProto *attrs[ATTRS];
   size_t n_attrs;
+  bool by_rows; /* scales and zeros are matrices, as GatherBlockQuantized has them */
 } product;
 
 static Onnx__TensorProto *new_tensor(tni_qz_writer *w, const char *name, int32_t dtype, size_t n_dims,
@@ -90,13 +93,14 @@ static tn_status add_codes(product *x, const char *what, const uint8_t *codes, i
 /* --- uniform grids --- */
 
 static tn_status add_values(product *x, const char *what, const float *v) {
-  const int64_t n = x->s.N * x->s.blocks;
+  const int64_t n = x->s.N * x->s.blocks, matrix[] = {x->s.N, x->s.blocks}, *dims = x->by_rows ? matrix : &n;
+  const size_t n_dims = x->by_rows ? 2 : 1;
   const tni_value *stored = tni_graph_value(x->w->z->import->graph, x->p->weight);
-  if (stored->pub.dtype != TN_DT_F16) return add_operand(x, what, F32, 1, &n, v, (uint64_t)n * sizeof *v);
+  if (stored->pub.dtype != TN_DT_F16) return add_operand(x, what, F32, n_dims, dims, v, (uint64_t)n * sizeof *v);
   uint16_t *half = malloc((size_t)n * sizeof *half);
   if (!half) return tni_qz_no_memory(x->w);
   for (int64_t i = 0; i < n; i++) half[i] = tni_f32_to_f16(v[i]);
-  const tn_status st = add_operand(x, what, F16, 1, &n, half, (uint64_t)n * sizeof *half);
+  const tn_status st = add_operand(x, what, F16, n_dims, dims, half, (uint64_t)n * sizeof *half);
   free(half);
   return st;
 }
@@ -105,6 +109,7 @@ static tn_status add_values(product *x, const char *what, const float *v) {
 static tn_status add_zeros(product *x) {
   const float middle = (float)(1u << (x->f->bits - 1)), top = 2 * middle - 1;
   const int64_t n = x->s.N * x->s.blocks, row = (x->s.blocks * x->f->bits + 7) / 8, bytes = x->s.N * row;
+  const int64_t matrix[] = {x->s.N, row};
   bool usual = true, codes = true;
   for (int64_t i = 0; i < n; i++) {
     const float z = x->s.zeros[i];
@@ -116,20 +121,26 @@ static tn_status add_zeros(product *x) {
   uint8_t *plain = calloc((size_t)x->s.N, (size_t)x->s.blocks);
   if (!plain) return tni_qz_no_memory(x->w);
   for (int64_t i = 0; i < n; i++) plain[i] = (uint8_t)x->s.zeros[i];
-  const tn_status st = add_codes(x, "zeros", plain, x->s.blocks, x->f->bits, 1, &bytes, row);
+  const tn_status st = add_codes(x, "zeros", plain, x->s.blocks, x->f->bits, 1 + x->by_rows,
+                                 x->by_rows ? matrix : &bytes, row);
   free(plain);
   return st;
 }
 
-static tn_status add_uniform(product *x) {
-  const int64_t block = tni_qz_block(x->f, x->s.K), bytes = block * x->f->bits / 8;
-  const int64_t dims[] = {x->s.N, x->s.blocks, bytes};
-  tn_status st = add_codes(x, "codes", x->s.codes, x->s.K, x->f->bits, 3, dims, x->s.blocks * bytes);
+/* dims: of codes, whose rows take row_bytes. */
+static tn_status add_grid(product *x, size_t n_dims, const int64_t *dims, int64_t row_bytes) {
+  const int64_t block = tni_qz_block(x->f, x->s.K);
+  tn_status st = add_codes(x, "codes", x->s.codes, x->s.K, x->f->bits, n_dims, dims, row_bytes);
   if (st == TN_OK) st = add_values(x, "scales", x->s.scales);
   if (st == TN_OK) st = add_zeros(x);
   if (st == TN_OK) st = add_int(x, "bits", x->f->bits);
   if (st == TN_OK) st = add_int(x, "block_size", block);
   return st;
+}
+
+static tn_status add_uniform(product *x) {
+  const int64_t bytes = tni_qz_block(x->f, x->s.K) * x->f->bits / 8, dims[] = {x->s.N, x->s.blocks, bytes};
+  return add_grid(x, 3, dims, x->s.blocks * bytes);
 }
 
 /* --- levels --- */
@@ -164,34 +175,91 @@ static tn_status add_levels(product *x) {
 
 /* --- the node --- */
 
-static tn_status rewrite(product *x, Onnx__NodeProto *n) {
+/* n takes the operands and attributes of x. */
+static tn_status take(product *x, Onnx__NodeProto *n, const char *op, const char *domain) {
   tni_qz_writer *w = x->w;
+  n->input = tni_arena_memdup(w->arena, x->in, sizeof x->in, _Alignof(char *));
+  n->attribute = tni_arena_memdup(w->arena, x->attrs, sizeof x->attrs, _Alignof(Onnx__AttributeProto *));
+  if (!n->input || !n->attribute) return tni_qz_no_memory(w);
+  n->n_input = x->n_in;
+  n->n_attribute = x->n_attrs;
+  n->op_type = (char *)(uintptr_t)op;
+  n->domain = (char *)(uintptr_t)domain;
+  w->own = w->own || strcmp(domain, TNI_OWN_DOMAIN) == 0;
+  w->contrib = w->contrib || strcmp(domain, TNI_QZ_CONTRIB) == 0;
+  return TN_OK;
+}
+
+static tn_status rewrite(product *x, Onnx__NodeProto *n) {
   const bool levels = x->f->grid.levels;
   tn_status st = add_int(x, "K", x->p->K);
   if (st == TN_OK) st = add_int(x, "N", x->p->N);
   x->in[x->n_in++] = n->input[0];
   if (st == TN_OK) st = levels ? add_levels(x) : add_uniform(x);
   if (st != TN_OK) return st;
-  n->input = tni_arena_memdup(w->arena, x->in, sizeof x->in, _Alignof(char *));
-  n->attribute = tni_arena_memdup(w->arena, x->attrs, sizeof x->attrs, _Alignof(Onnx__AttributeProto *));
-  if (!n->input || !n->attribute) return tni_qz_no_memory(w);
-  n->n_input = x->n_in;
-  n->n_attribute = x->n_attrs;
-  n->op_type = levels ? (char *)"MatMulLevels" : (char *)"MatMulNBits";
-  n->domain = levels ? (char *)TNI_OWN_DOMAIN : (char *)TNI_QZ_CONTRIB;
-  w->own = w->own || levels;
-  w->contrib = w->contrib || !levels;
-  return TN_OK;
+  return levels ? take(x, n, "MatMulLevels", TNI_OWN_DOMAIN) : take(x, n, "MatMulNBits", TNI_QZ_CONTRIB);
 }
 
-tn_status tni_qz_write_product(tni_qz_writer *w, Onnx__NodeProto *n, uint32_t i) {
+/* Attributes of a Gather's node, which has its operands. */
+static tn_status finish_gather(product *x, Onnx__NodeProto *n) {
+  tn_status st = add_int(x, "gather_axis", 0);
+  if (st == TN_OK) st = add_int(x, "quantize_axis", 1);
+  return st == TN_OK ? take(x, n, "GatherBlockQuantized", TNI_QZ_CONTRIB) : st;
+}
+
+/* A row of the table lies in whole blocks. */
+static tn_status rewrite_gather(product *x, Onnx__NodeProto *n) {
+  const int64_t dims[] = {x->s.N, x->s.K * x->f->bits / 8};
+  tn_status st = add_grid(x, 2, dims, dims[1]);
+  if (st != TN_OK) return st;
+  memmove(x->in + 2, x->in + 1, (x->n_in - 1) * sizeof *x->in); /* codes, indices, scales, zeros */
+  x->in[1] = n->input[1];
+  x->n_in++;
+  return finish_gather(x, n);
+}
+
+/* m, the node of a product that is written, has [N, blocks, bytes] of codes: its rows by a Reshape before n. */
+tn_status tni_qz_share_codes(tni_qz_writer *w, Onnx__NodeProto *n, const Onnx__NodeProto *m, Onnx__NodeProto *reshape) {
+  const tni_qz_product *lender = &w->z->products[w->z->lender];
+  const tni_qz_format *f = &w->z->formats[lender->format];
+  product x = {.w = w, .p = &w->z->products[w->z->n_products], .f = f};
+  const int64_t shape[] = {lender->N, lender->K * f->bits / 8}, two = 2;
+  char name[1024];
+  snprintf(name, sizeof name, "%s_shape", x.p->output);
+  Onnx__TensorProto *t = new_tensor(w, name, ONNX__TENSOR_PROTO__DATA_TYPE__INT64, 1, &two);
+  snprintf(name, sizeof name, "%s_codes", x.p->output);
+  char **in = TNI_NEW_ARRAY(w->arena, char *, 2), **out = TNI_NEW_ARRAY(w->arena, char *, 1);
+  if (!t || !in || !out || !(out[0] = tni_arena_strdup(w->arena, name)) ||
+      !(t->int64_data = tni_arena_memdup(w->arena, shape, sizeof shape, _Alignof(int64_t))))
+    return tni_qz_no_memory(w);
+  t->n_int64_data = 2;
+  w->initializers[w->n_initializers++] = t;
+  onnx__node_proto__init(reshape);
+  in[0] = m->input[1];
+  in[1] = t->name;
+  reshape->name = out[0];
+  reshape->op_type = (char *)(uintptr_t) "Reshape";
+  reshape->input = in;
+  reshape->n_input = 2;
+  reshape->output = out;
+  reshape->n_output = 1;
+  x.in[x.n_in++] = out[0];
+  x.in[x.n_in++] = n->input[1];
+  for (size_t i = 2; i < m->n_input; i++) x.in[x.n_in++] = m->input[i];
+  tn_status st = add_int(&x, "bits", f->bits);
+  if (st == TN_OK) st = add_int(&x, "block_size", tni_qz_block(f, lender->K));
+  return st == TN_OK ? finish_gather(&x, n) : st;
+}
+
+tn_status tni_qz_write_item(tni_qz_writer *w, Onnx__NodeProto *n, uint32_t i) {
   const tni_qz_product *p = &w->z->products[i];
-  product x = {.w = w, .p = p, .f = &w->z->formats[p->format]};
+  const bool table = i == w->z->n_products;
+  product x = {.w = w, .p = p, .f = &w->z->formats[p->format], .by_rows = table || i == w->z->lender};
   bool found;
   tn_status st = tni_qz_solved_read(w->z, i, &x.s, &found);
   if (st == TN_OK && !found)
     st = tni_fail(w->z->err, TN_E_CORRUPT, p->name, "what was solved of '%s' is gone from '%s'", p->name, w->z->work);
-  if (st == TN_OK) st = rewrite(&x, n);
+  if (st == TN_OK) st = table ? rewrite_gather(&x, n) : rewrite(&x, n);
   tni_qz_solved_finish(&x.s);
   return st;
 }
