@@ -54,6 +54,11 @@ typedef struct tn_quantize_opts {
   uint64_t max_bytes; /* of model.onnx and model.onnx_data together; 0: no budget */
   uint64_t memory;    /* bytes of activations that are held in memory; more lie in a file in FOLDER.partial. 0: 256 MB.
                        * The result does not depend on it */
+  /* The table of embeddings, of which a Gather takes the rows of input_ids: "8", "4:32", "4:32z" are 2, 4 or 8 bits,
+   * weights that share a scale (32 without it), and z for zero points. "head": the codes of the product that has the
+   * same elements. "none": floats. NULL: floats too, but max_bytes chooses for the table as it does for products.
+   * TN_E_UNSUPPORTED: the model has no such table, or its rows cannot be looked up in that format. */
+  const char *embeddings;
 } tn_quantize_opts;
 
 /* Walks the model in f32 over the texts, layer by layer, each product with the inputs that the quantized ones before it

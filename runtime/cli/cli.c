@@ -365,6 +365,11 @@ void cli_note_embeddings(const json_t *report) {
   const json_t *all = json_object_get(report, "embeddings"), *tables = json_object_get(all, "tables"), *t;
   const char *wish = json_string_value(json_object_get(all, "profile"));
   size_t i;
+  json_array_foreach(tables, i, t)
+    if (json_object_get(t, "bits"))
+      cli_note("embeddings: '%s' has %lld bits in blocks of %lld", json_string_value(json_object_get(t, "table")),
+               (long long)json_integer_value(json_object_get(t, "bits")),
+               (long long)json_integer_value(json_object_get(t, "block")));
   if (!wish || strcmp(wish, "packed") != 0) return;
   json_array_foreach(tables, i, t) {
     const char *name = json_string_value(json_object_get(t, "table")),

@@ -138,6 +138,7 @@ static int show_packing(cli *c, const pack_opts *o, json_t *j) {
     if (json_object_get(j, "devices")) print_devices(j, c->format);
     if (o->report && json_object_get(j, "devices")) putchar('\n');
     if (o->report) print_errors(j, c->format);
+    cli_note_embeddings(j);
   }
   json_decref(j);
   if (outside) cli_note("%lld matrices are outside the bound that their format declares", outside);

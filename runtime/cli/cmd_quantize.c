@@ -14,7 +14,7 @@
 #include "runtime/cli/texts/texts.h"
 
 typedef struct quantize_opts {
-  char *out, *text, *width, *weights, *fold, *to;
+  char *out, *text, *width, *weights, *fold, *to, *embeddings;
   uint32_t folds, form; /* TN_QUANTIZE_* */
   double max_mb, mean; /* mean: bits with a point; 0: none */
   int bits, block, zeros, round, piece;
@@ -59,6 +59,7 @@ static json_t *plain_json(const quantize_opts *q, const json_t *notes) {
   json_t *j = q->weights ? json_pack("{s:s, s:s}", "folder", q->out, "weights", q->weights)
                          : json_pack("{s:s, s:i, s:i}", "folder", q->out, "bits", q->bits, "block", q->block);
   json_t *fold = json_object_get(notes, "fold");
+  if (q->embeddings) json_object_set_new(j, "embeddings", json_string(q->embeddings));
   if (fold) json_object_set(j, "fold", fold);
   return j;
 }
@@ -70,6 +71,7 @@ static void show(const quantize_opts *q, const json_t *notes) {
     printf("%s: %s\n", q->out, q->weights);
   else
     printf("%s: %d bits in blocks of %d\n", q->out, q->bits, q->block);
+  if (!is_mixed(q) && q->embeddings) printf("embeddings: %s\n", q->embeddings);
   cli_mixed_show_fold(notes, stdout);
 }
 
@@ -128,6 +130,7 @@ static int quantize_model(cli *c, quantize_opts *q) {
                               .memory = memory_of(q),
                               .progress = show_progress,
                               .weights = q->weights,
+                              .embeddings = q->embeddings,
                               .runtime = c->rt};
   const tn_status st = cli_saved(c, tn_quantize(&o, &c->err));
   if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%*s\r", 78, "");
@@ -202,6 +205,7 @@ int cmd_quantize(int argc, const char **argv) {
       {"max-mb", 0, OPT_REAL, &q.max_mb, "M", ">0", "of the model's files: widths by what products lose", ""},
       {"block", 0, OPT_INT, &q.block, "N", "16..128", "weights that share a scale: 16, 32, 64 or 128", "32"},
       {"weights", 0, OPT_TEXT, &q.weights, "F", NULL, "a weight format by its name, in place of bits and block", NULL},
+      {"embeddings", 0, OPT_TEXT, &q.embeddings, "F", NULL, "the table: 8, 4:32 (bits, block), head (its codes) or none", "none"},
       {"fold", 0, OPT_TEXT, &q.fold, "LIST", NULL, "before: scales, rotate-vo (docs/quantize.md)", "none"},
       {"to", 0, OPT_TEXT, &q.to, "FORM", NULL, "who is to run it: tenon; onnx: MatMulNBits; qdq: DequantizeLinear", "tenon"},
       {"zeros", 0, OPT_FLAG, &q.zeros, NULL, NULL, "a zero point for each block", NULL},

@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/place/program_check.h"
+#include "runtime/graph/graph.h"
 #include "runtime/place/equal.h"
+#include "runtime/place/program_check.h"
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }
 
@@ -186,8 +187,14 @@ json_t *tni_embeddings_json(const tn_model *m) {
   for (uint32_t i = 0; i < m->n_embeddings; i++) {
     const tni_embedding *e = &m->embeddings[i];
     const tni_value *v = value_of(m, e->table);
-    json_t *j = json_pack("{s:s, s:I, s:s}", "table", v->pub.name, "bytes", (json_int_t)v->tensor->bytes, "rows",
+    const tni_quantized *q = v->tensor->quantized;
+    const uint64_t bytes = q && !v->tensor->data ? tni_quantized_bytes(q) : v->tensor->bytes;
+    json_t *j = json_pack("{s:s, s:I, s:s}", "table", v->pub.name, "bytes", (json_int_t)bytes, "rows",
                           e->why ? "source" : "packed");
+    if (q && !tni_is_stored_halves(q)) {
+      json_object_set_new(j, "bits", json_integer(q->bits));
+      json_object_set_new(j, "block", json_integer(q->block));
+    }
     if (e->why) {
       json_object_set_new(j, "reason", json_string(e->why));
     } else {

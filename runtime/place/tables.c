@@ -4,13 +4,13 @@
 #include <sys/mman.h>
 
 #include "runtime/base/base.h"
+#include "runtime/graph/graph.h"
 
 enum { AROUND = 64 * 1024 }; /* fault_around_bytes */
 
 static const tni_value *value_of(const tn_model *m, tn_id v) { return tni_graph_value(m->graph, v); }
 
-bool tni_is_mapped(const tn_model *m, const tni_tensor *t) {
-  const char *data = t->data;
+static bool lies_in_file(const tn_model *m, const char *data) {
   for (uint32_t i = 0; i < m->import->n_files; i++) {
     const char *begin = m->import->files[i].data;
     if (begin && data >= begin && data < begin + m->import->files[i].bytes) return true;
@@ -18,17 +18,56 @@ bool tni_is_mapped(const tn_model *m, const tni_tensor *t) {
   return false;
 }
 
+bool tni_is_mapped(const tn_model *m, const tni_tensor *t) { return lies_in_file(m, t->data); }
+
+/* Bytes of a table's rows: its elements, or where it lies quantized codes, scales and zeros. */
+typedef struct piece {
+  const void *data;
+  uint64_t bytes, offset; /* in its file */
+} piece;
+
+static uint32_t pieces_of(const tni_value *v, piece out[TNI_QUANTIZED_PIECES]) {
+  const tni_quantized *q = v->tensor->quantized;
+  tni_quantized_piece pieces[TNI_QUANTIZED_PIECES];
+  uint32_t n = 0;
+  if (v->tensor->data || !q || tni_is_stored_halves(q)) {
+    out[0] = (piece){v->tensor->data, v->tensor->bytes, v->origin.offset};
+    return 1;
+  }
+  tni_quantized_pieces(q, pieces);
+  for (int i = 0; i < TNI_QUANTIZED_PIECES; i++)
+    if (pieces[i].bytes) out[n++] = (piece){pieces[i].data, pieces[i].bytes, q->from[i].offset};
+  return n;
+}
+
+/* Codes that another constant reads too: a head's. */
+static bool shares_codes(const tn_model *m, tn_id v) {
+  const tni_quantized *q = value_of(m, v)->tensor->quantized;
+  for (tn_id i = 0; q && i < m->graph->n_values; i++) {
+    const tni_tensor *t = value_of(m, i)->tensor;
+    if (i != v && t && t->quantized && t->quantized->codes == q->codes) return true;
+  }
+  return false;
+}
+
 bool tni_is_table(const tn_model *m, tn_id v) {
   const tni_value *val = value_of(m, v);
   if (val->pub.kind != TN_VALUE_CONST || !val->tensor || val->is_output || val->pub.rank < 1) return false;
-  if (val->tensor->bytes < TNI_TABLE_BYTES) return false;
+  piece pieces[TNI_QUANTIZED_PIECES];
+  uint64_t bytes = 0;
+  const uint32_t n_pieces = pieces_of(val, pieces);
+  for (uint32_t i = 0; i < n_pieces; i++) {
+    if (!lies_in_file(m, pieces[i].data)) return false;
+    bytes += pieces[i].bytes;
+  }
+  if (bytes < TNI_TABLE_BYTES || shares_codes(m, v)) return false;
   for (uint32_t u = 0; u < val->pub.n_uses; u++) {
     const tni_node *n = tni_graph_node(m->graph, val->pub.uses[u]);
     if (n->n_captures || n->pub.op != TN_OP_GATHER || n->pub.in[0] != v || n->pub.in[1] == v ||
         tni_attr_i(&n->pub, "axis", 0) != 0)
       return false;
   }
-  return val->pub.n_uses && tni_is_mapped(m, val->tensor);
+  return val->pub.n_uses > 0;
 }
 
 /* Rows that the Gathers of v can look up; -1: not known. */
@@ -52,22 +91,31 @@ static int64_t most_rows(const tn_model *m, const tni_value *v, const int64_t *c
   return all < one + TNI_TABLE_ROWS - 1 ? all : one + TNI_TABLE_ROWS - 1;
 }
 
-uint64_t tni_table_bytes(const tn_model *m, tn_id v, const int64_t *context, const int64_t *step) {
-  const tni_value *val = value_of(m, v);
-  const uint64_t all = val->tensor->bytes, n = (uint64_t)val->tensor->dims[0];
-  const int64_t rows = most_rows(m, val, context, step);
-  if (rows < 0 || !n) return all;
-  const uint64_t row = all / n;
+/* Of one piece with n rows, of which so many are looked up. */
+static uint64_t piece_bytes(const piece *p, uint64_t n, uint64_t rows) {
+  const uint64_t row = p->bytes / n;
   /* A row that may lie across the border of two windows maps both. */
-  bool aligned = row && AROUND % row == 0 && val->origin.offset % row == 0;
+  bool aligned = row && AROUND % row == 0 && p->offset % row == 0;
   uint64_t windows = aligned ? 1 : row / AROUND + 2, bytes;
-  if (__builtin_mul_overflow((uint64_t)rows, windows * AROUND, &bytes)) return all;
-  return bytes < all ? bytes : all;
+  if (__builtin_mul_overflow(rows, windows * AROUND, &bytes)) return p->bytes;
+  return bytes < p->bytes ? bytes : p->bytes;
 }
 
-static void advise_random(const tni_tensor *t) {
-  const uintptr_t begin = ((uintptr_t)t->data + AROUND - 1) & ~(uintptr_t)(AROUND - 1);
-  const uintptr_t end = ((uintptr_t)t->data + t->bytes) & ~(uintptr_t)(AROUND - 1);
+uint64_t tni_table_bytes(const tn_model *m, tn_id v, const int64_t *context, const int64_t *step) {
+  const tni_value *val = value_of(m, v);
+  const uint64_t n = (uint64_t)val->tensor->dims[0];
+  const int64_t rows = most_rows(m, val, context, step);
+  piece pieces[TNI_QUANTIZED_PIECES];
+  const uint32_t n_pieces = pieces_of(val, pieces);
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < n_pieces; i++)
+    bytes += rows < 0 || !n ? pieces[i].bytes : piece_bytes(&pieces[i], n, (uint64_t)rows);
+  return bytes;
+}
+
+static void advise_random(const piece *p) {
+  const uintptr_t begin = ((uintptr_t)p->data + AROUND - 1) & ~(uintptr_t)(AROUND - 1);
+  const uintptr_t end = ((uintptr_t)p->data + p->bytes) & ~(uintptr_t)(AROUND - 1);
   if (begin >= end) return;
   (void)madvise((void *)begin, end - begin, MADV_RANDOM);
   (void)madvise((void *)begin, end - begin, MADV_NOHUGEPAGE);
@@ -78,7 +126,9 @@ tn_status tni_table_add(tn_model *m, tn_id v) {
     if (m->tables[i] == v) return TN_OK;
   if (!m->tables && !(m->tables = TNI_NEW_ARRAY(m->arena, tn_id, m->graph->n_values))) return TN_E_NO_MEMORY;
   m->tables[m->n_tables++] = v;
-  advise_random(value_of(m, v)->tensor);
+  piece pieces[TNI_QUANTIZED_PIECES];
+  const uint32_t n = pieces_of(value_of(m, v), pieces);
+  for (uint32_t i = 0; i < n; i++) advise_random(&pieces[i]);
   return TN_OK;
 }
 
@@ -96,7 +146,8 @@ void tni_tables_used(const tn_model *m, uint64_t rows, uint64_t *looked_up) {
   if (*looked_up < TNI_TABLE_ROWS) return;
   *looked_up = 0;
   for (uint32_t i = 0; i < m->n_tables; i++) {
-    const tni_tensor *t = value_of(m, m->tables[i])->tensor;
-    tni_file_drop(t->data, t->bytes);
+    piece pieces[TNI_QUANTIZED_PIECES];
+    const uint32_t n = pieces_of(value_of(m, m->tables[i]), pieces);
+    for (uint32_t k = 0; k < n; k++) tni_file_drop(pieces[k].data, pieces[k].bytes);
   }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Constants that are only looked up row by row (embeddings). They stay in the model's mapped file, and of them only
- * what is touched takes memory: the page of a row, with what the system maps around it at once (64 KiB on Linux). A
- * session drops them again after some rows, so that a long context does not gather a whole table.
+ * Constants that are only looked up row by row (embeddings), of floats or quantized. They stay in the model's mapped
+ * file, and of them only what is touched takes memory: the page of a row, with what the system maps around it at once
+ * (64 KiB on Linux). A session drops them again after some rows, so that a long context does not gather a whole table.
  */
 #ifndef TENON_PLACE_TABLES_H
 #define TENON_PLACE_TABLES_H
@@ -14,7 +14,8 @@ enum { TNI_TABLE_ROWS = 64, TNI_TABLE_BYTES = 1 << 20 };
 
 /* t's data lies in a mapped file of the model. */
 bool tni_is_mapped(const tn_model *m, const tni_tensor *t);
-/* v is read by nothing but Gather on axis 0, its data lies in a mapped file, and it is not small. */
+/* v is read by nothing but Gather on axis 0, its bytes lie in mapped files and are no other constant's, and they are not
+ * few. */
 bool tni_is_table(const tn_model *m, tn_id v);
 /* Most bytes of it that are resident at once: the rows of one step at dims `step` and of those before that were not
  * dropped yet, and no more than a context looks up. All where that is more, or not known. */

@@ -154,7 +154,7 @@ static tn_status make_folded(tni_qz *z, const char *folder) {
 /* What was found of the first model, of the folded one: the same nodes. */
 static tn_status take_folded(tni_qz *z) {
   tni_qz_product *before = z->products;
-  const uint32_t n = z->n_products;
+  const uint32_t n = z->n_products, items = z->n_items;
   const bool floats = z->floats;
   tni_model_destroy(z->import);
   tni_model_destroy(z->floats);
@@ -165,9 +165,9 @@ static tn_status take_folded(tni_qz *z) {
   tn_status st = tni_qz_import(z, &z->import);
   if (st == TN_OK && floats) st = tni_qz_import(z, &z->floats);
   if (st == TN_OK) st = tni_qz_find_products(z);
-  if (st == TN_OK && z->n_products != n)
+  if (st == TN_OK && (z->n_products != n || z->n_items != items))
     st = tni_fail(z->err, TN_E_INTERNAL, z->path, "folding changed the products of '%s'", z->path);
-  for (uint32_t i = 0; st == TN_OK && i < n; i++) z->products[i].format = before[i].format;
+  for (uint32_t i = 0; st == TN_OK && i < items; i++) z->products[i].format = before[i].format;
   free(before);
   return st;
 }

@@ -3,6 +3,7 @@
  * What a product may be brought to: uniform grids by bits and block, and the grid of any format that a plugin states.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,14 @@ tn_status tni_qz_format_uniform(tni_qz *z, uint32_t bits, uint32_t block, bool z
                      .zero = (float)(1u << (bits - 1))};
   snprintf(name, sizeof name, "%u:%u%s", bits, block, zeros ? "z" : "");
   return is_added(z, name, out) ? TN_OK : add_format(z, name, &g, out);
+}
+
+bool tni_qz_is_uniform(const char *name, uint32_t *bits, uint32_t *block, bool *zeros) {
+  int used = 0;
+  if (sscanf(name, "%1u:%3u%n", bits, block, &used) != 2) return false;
+  *zeros = name[used] == 'z';
+  return !name[used + *zeros] && (*bits == 2 || *bits == 3 || *bits == 4 || *bits == 8) &&
+         (*block == 16 || *block == 32 || *block == 64 || *block == 128);
 }
 
 /* "NAME:1,2" into name and params. */

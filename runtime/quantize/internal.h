@@ -64,8 +64,12 @@ typedef struct tni_qz {
   uint32_t n_seqs;
   uint64_t tokens;
   tni_spill spill; /* what later nodes read of sequences */
-  tni_qz_product *products;
+  tni_qz_product *products; /* [n_items] */
   uint32_t n_products, n_done;
+  uint32_t n_items; /* products, and after them the table of embeddings where it does not stay as it is (table.c) */
+  uint32_t n_open;  /* under a budget: of formats, those that products may take */
+  uint32_t lender;  /* the product whose codes the table reads, or under max_bytes may read; else TNI_QZ_FLOAT */
+  bool table_open;  /* the table is an item of the budget */
 } tni_qz;
 
 /* --- format.c --- */
@@ -74,6 +78,8 @@ TN_MUST_CHECK tn_status tni_qz_format_uniform(tni_qz *z, uint32_t bits, uint32_t
 /* "NAME" or "NAME:1,2" of any plugin of o.runtime. TN_E_INVALID: none has it, or it does not take the numbers;
  * TN_E_UNSUPPORTED: it does not say its grid, or its levels are chosen for each matrix. */
 TN_MUST_CHECK tn_status tni_qz_format_named(tni_qz *z, const char *name, uint32_t *out);
+/* "3:32" or "2:32z": bits, block, zero points. */
+bool tni_qz_is_uniform(const char *name, uint32_t *bits, uint32_t *block, bool *zeros);
 /* Weights along K that share a scale, where rows are K long. */
 int64_t tni_qz_block(const tni_qz_format *f, int64_t K);
 /* Codes, scales, zeros and indices of a matrix. */
@@ -135,6 +141,19 @@ typedef struct tni_qz_seen {
 TN_MUST_CHECK tn_status tni_qz_solve(tni_qz *z, uint32_t i, const tni_qz_seen *seen, tni_qz_solved *out);
 /* *found false: it is not there, or not whole. */
 TN_MUST_CHECK tn_status tni_qz_solved_read(tni_qz *z, uint32_t i, tni_qz_solved *out, bool *found);
+
+/* --- table.c --- */
+TN_MUST_CHECK tn_status tni_qz_check_embeddings(const tni_qz *z);
+/* After the products. TN_E_UNSUPPORTED: the options want a table, and there is none that is one. */
+TN_MUST_CHECK tn_status tni_qz_find_table(tni_qz *z);
+/* Whether GatherBlockQuantized can state rows of the table in a format. */
+bool tni_qz_can_gather(const tni_qz *z, uint32_t format);
+/* The table's format as the options name it, after that of products. */
+TN_MUST_CHECK tn_status tni_qz_choose_table(tni_qz *z);
+/* Under a budget: n_open, then the formats that the table alone may take. */
+TN_MUST_CHECK tn_status tni_qz_open_table(tni_qz *z);
+/* Its format, or that of whose codes it reads; TNI_QZ_FLOAT: it stays as it is. */
+uint32_t tni_qz_table_format(const tni_qz *z);
 
 TN_MUST_CHECK tn_status tni_qz_find_products(tni_qz *z);
 TN_MUST_CHECK tn_status tni_qz_walk(tni_qz *z);

@@ -43,6 +43,8 @@ static tn_status check_options(const tni_qz *z) {
   const tn_quantize_opts *o = &z->o;
   if (!o->model || !o->folder || !*o->folder)
     return tni_fail(z->err, TN_E_INVALID, "tn_quantize_opts", "model and folder are needed");
+  const tn_status st = tni_qz_check_embeddings(z);
+  if (st) return st;
   if (o->weights && !o->runtime)
     return tni_fail(z->err, TN_E_INVALID, "runtime", "a weight format by its name needs a runtime");
   if ((o->flags & TNI_QZ_FORMS) == TNI_QZ_FORMS)
@@ -130,10 +132,15 @@ static tn_status describe_job(tni_qz *z, char *out, size_t n) {
     tni_calib_text_hash(part, strlen(part), text);
   }
   char formats[TNI_CALIB_HEX + 1] = "";
-  for (uint32_t i = 0; i < z->n_products; i++) {
+  for (uint32_t i = 0; i < z->n_items; i++) {
     char part[128 + TNI_CALIB_HEX];
     const uint32_t f = z->products[i].format;
     snprintf(part, sizeof part, "%s %s", formats, f == TNI_QZ_FLOAT ? "float" : z->formats[f].name);
+    tni_calib_text_hash(part, strlen(part), formats);
+  }
+  if (z->o.embeddings) {
+    char part[128 + TNI_CALIB_HEX];
+    snprintf(part, sizeof part, "%s embeddings %.32s", formats, z->o.embeddings);
     tni_calib_text_hash(part, strlen(part), formats);
   }
   for (uint32_t i = 0; tni_qz_is_mixed(&z->o) && i < z->n_formats; i++) {
@@ -269,16 +276,17 @@ static tn_status publish(tni_qz *z, const tni_folder *f) {
 static tn_status choose_formats(tni_qz *z) {
   uint32_t f = 0;
   if (tni_qz_is_mixed(&z->o)) return tni_qz_mix_begin(z);
-  const tn_status st = z->o.weights
+  tn_status st = z->o.weights
                            ? tni_qz_format_named(z, z->o.weights, &f)
                            : tni_qz_format_uniform(z, z->o.bits, z->o.block, z->o.flags & TN_QUANTIZE_ZEROS, &f);
   for (uint32_t i = 0; i < z->n_products; i++) z->products[i].format = f;
-  return st == TN_OK ? tni_qz_check_portable(z) : st;
+  if (st == TN_OK) st = tni_qz_check_portable(z);
+  return st == TN_OK ? tni_qz_choose_table(z) : st;
 }
 
 static tn_status round_all(tni_qz *z) {
   tn_status st = TN_OK;
-  for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++) {
+  for (uint32_t i = 0; st == TN_OK && i < z->n_items; i++) {
     tni_qz_solved s;
     if (z->products[i].format == TNI_QZ_FLOAT) continue;
     st = tni_qz_solve(z, i, NULL, &s);

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Formats by a budget: what each product loses by each format, then a knapsack. The sum of losses counts, as if products
- * did not know of each other. So the mix is checked on the whole, beside the best format that all products may have.
+ * Formats by a budget: what each product loses by each format, then a knapsack. The sum of losses counts, as if
+ * products did not know of each other. So the mix is checked on the whole, beside the best format that all products may
+ * have.
+ *
+ * Items are the products, and the table of embeddings where the budget has it: its last choice is to stay floats. Where
+ * a product has the same elements the knapsack is filled twice, with and without the table reading that product's
+ * codes.
  */
 #include <math.h>
 #include <stdio.h>
@@ -9,29 +14,27 @@
 #include <string.h>
 
 #include "onnx.pb-c.h"
-#include "runtime/base/json_write.h"
 #include "runtime/onnx/wire/wire.h"
 #include "runtime/quantize/budget/budget.h"
-#include "runtime/quantize/sense.h"
+#include "runtime/quantize/mixed.h"
 
 /* What a budget chooses among: of levels; of MatMulNBits; of what onnxruntime takes of it; of QDQ. */
 static const char levels[] = "lev1+lev2+lev3+lev4+lev4s+8:128";
 static const char uniform[] = "2:32z+2:16z+3:128+3:32+4:128+4:32+4:16+8:128+8:32";
 static const char portable[] = "2:32z+2:16z+4:128+4:32+4:16+8:128+8:32";
 static const char qdq[] = "4:128+4:32+4:16+8:128+8:32";
-enum { MOST = TNI_QZ_SENSE_FORMATS };
+enum { MOST = 24 };
+/* The cost of what an item may not take. */
+static const double NEVER = 1e30;
 
-static double count_weights(const tni_qz *z) {
-  double n = 0;
-  for (uint32_t i = 0; i < z->n_products; i++) n += (double)z->products[i].N * (double)z->products[i].K;
-  return n;
-}
+typedef tni_qz_mixing mixing;
 
 /* --- the file besides products --- */
 
-/* A product, or a Transpose of its weight. */
-static bool is_product(const tni_qz *z, tn_id node) {
+/* A product, or a Transpose of its weight, or the Gather of a table that does not stay. */
+static bool is_replaced(const tni_qz *z, tn_id node) {
   const tni_node *n = tni_graph_node(z->import->graph, node);
+  if (z->n_items > z->n_products && z->products[z->n_products].node == node) return true;
   for (uint32_t i = 0; i < z->n_products; i++)
     if (z->products[i].node == node || (n->pub.op == TN_OP_TRANSPOSE && n->pub.in[0] == z->products[i].weight))
       return true;
@@ -52,14 +55,18 @@ static tn_status message_bytes(const tni_qz *z, uint64_t *out) {
   return st;
 }
 
-/* At most so many bytes of the file are no codes: constants that stay, and the message. */
+static uint64_t bytes_of(const tni_qz *z, uint32_t item, uint32_t format);
+
+/* At most so many bytes of the file are no codes of items: constants that stay, the message, and a table whose format
+ * the options say. */
 static tn_status rest_bytes(const tni_qz *z, uint64_t *out) {
   const tni_graph *g = z->import->graph;
+  const uint32_t table = z->n_items > z->n_products ? z->products[z->n_products].format : TNI_QZ_FLOAT;
   bool *kept = calloc((size_t)g->n_values + 1, sizeof *kept);
   if (!kept) return tni_fail_memory(z->err, z->path);
   for (tn_id i = 0; i < g->n_nodes; i++) {
     const tni_node *n = tni_graph_node(g, i);
-    for (uint32_t k = 0; !n->dead && !is_product(z, i) && k < n->pub.n_in; k++)
+    for (uint32_t k = 0; !n->dead && !is_replaced(z, i) && k < n->pub.n_in; k++)
       if (n->pub.in[k] != TN_NONE) kept[n->pub.in[k]] = true;
   }
   uint64_t message, sum = 0;
@@ -71,41 +78,45 @@ static tn_status rest_bytes(const tni_qz *z, uint64_t *out) {
   free(kept);
   const tn_status st = message_bytes(z, &message);
   if (st) return st;
-  *out = sum + message + 1024 * (uint64_t)z->n_products;
+  *out = sum + message + 1024 * (uint64_t)z->n_items + (table == TNI_QZ_FLOAT ? 0 : bytes_of(z, z->n_products, table));
   return TN_OK;
 }
 
-/* --- the choice --- */
+/* --- what fits --- */
 
-/* Bits count scales of 16 bits; files have those of MatMulNBits in the model's type. */
-static uint64_t bytes_of(const tni_qz *z, const tni_qz_product *p, uint32_t format) {
+static uint32_t count_items(const tni_qz *z) { return z->n_products + z->table_open; }
+
+/* Formats, and floats after them where the table is an item. */
+static uint32_t count_choices(const tni_qz *z) { return z->n_formats + z->table_open; }
+
+/* Bits count scales of 16 bits; files have those of MatMulNBits and of the table in the model's type. */
+static uint64_t bytes_of(const tni_qz *z, uint32_t item, uint32_t format) {
+  const tni_qz_product *p = &z->products[item];
+  if (format == z->n_formats) return tni_graph_value(z->import->graph, p->weight)->tensor->bytes + 64;
   const tni_qz_format *f = &z->formats[format];
-  const bool wide = z->o.max_bytes && !f->grid.levels &&
-                    tni_graph_value(z->import->graph, p->weight)->pub.dtype != TN_DT_F16;
+  const bool wide =
+      z->o.max_bytes && !f->grid.levels && tni_graph_value(z->import->graph, p->weight)->pub.dtype != TN_DT_F16;
   const int64_t block = tni_qz_block(f, p->K);
   return tni_qz_bytes(f, p->N, p->K) + (wide ? (uint64_t)(2 * p->N * ((p->K + block - 1) / block)) : 0);
 }
 
-static double in_bits(const tni_qz *z, uint64_t bytes) { return 8 * (double)bytes / count_weights(z); }
-
-static tn_status set_limit(tni_qz *z, const tni_knapsack *b) {
-  const uint64_t least = tni_knapsack_least(b), most = tni_knapsack_most(b);
+static tn_status set_limit(tni_qz *z, uint64_t least, uint64_t most) {
   uint64_t rest = 0;
   if (z->o.mean_bits > 0) {
-    const double limit = z->o.mean_bits * count_weights(z) / 8;
+    const double limit = z->o.mean_bits * tni_qz_count_weights(z) / 8;
     z->limit = limit < 0x1p62 ? (uint64_t)(limit * (1 + 1e-12)) : UINT64_C(1) << 62;
     if (z->limit < least)
       return tni_fail(z->err, TN_E_INVALID, "bits", "%g bits are too few: the least is %.4f", z->o.mean_bits,
-                      in_bits(z, least) + 5e-5);
+                      tni_qz_in_bits(z, least) + 5e-5);
     return z->limit <= most ? TN_OK
                             : tni_fail(z->err, TN_E_INVALID, "bits", "%g bits are too many: the most is %.4f",
-                                       z->o.mean_bits, in_bits(z, most));
+                                       z->o.mean_bits, tni_qz_in_bits(z, most));
   }
   const tn_status st = rest_bytes(z, &rest);
   if (st) return st;
   if (z->o.max_bytes < rest + least)
     return tni_fail(z->err, TN_E_INVALID, "bytes",
-                    "%.2f MB are too little: the least is %.2f MB, of which %.2f MB are not products",
+                    "%.2f MB are too little: the least is %.2f MB, of which %.2f MB stay as they are",
                     (double)z->o.max_bytes / 1e6, (double)(rest + least) / 1e6 + .005, (double)rest / 1e6);
   if (z->o.max_bytes > rest + most)
     return tni_fail(z->err, TN_E_INVALID, "bytes", "%.2f MB are too much: the most is %.2f MB",
@@ -114,107 +125,76 @@ static tn_status set_limit(tni_qz *z, const tni_knapsack *b) {
   return TN_OK;
 }
 
-static json_t *note_of(const tni_qz *z, uint32_t i, const tni_qz_senses *s, const double *cost) {
-  const tni_qz_product *p = &z->products[i];
-  json_t *losses = json_array(), *errors = json_array();
-  for (uint32_t k = 0; k < z->n_formats; k++) {
-    tni_json_add(losses, tni_json_real(cost[i * z->n_formats + k]));
-    tni_json_add(errors, tni_json_real(s->of[i].error[k]));
+/* --- items and what they cost --- */
+
+/* Whether an item may have choice k. */
+static bool may(const tni_qz *z, const mixing *m, uint32_t item, uint32_t k) {
+  if (item < z->n_products) return k < z->n_open && (!m->shared || item != z->lender || tni_qz_can_gather(z, k));
+  return k == z->n_formats || (!m->shared && tni_qz_can_gather(z, k));
+}
+
+/* A table that reads a product's codes takes none of its own, and that product loses what both lose. */
+static void fill_item(const tni_qz *z, mixing *m, uint32_t item, const tni_qz_senses *s) {
+  const uint32_t n = count_choices(z), table = z->n_products;
+  const bool reads = m->shared && item == table;
+  uint64_t *bytes = m->bytes + (size_t)item * n, least = UINT64_MAX;
+  double *cost = m->cost + (size_t)item * n;
+  for (uint32_t k = 0; k < n; k++) {
+    if (!may(z, m, item, k)) continue;
+    bytes[k] = reads ? 0 : bytes_of(z, item, k);
+    if (bytes[k] < least) least = bytes[k];
+    cost[k] = s && k < z->n_formats ? tni_qz_sense_cost(&s->of[item], m->reference, k) : 0;
+    if (s && m->shared && item == z->lender) cost[k] += tni_qz_sense_cost(&s->of[table], m->reference, k);
   }
-  json_t *o = tni_json_made(json_pack("{s:o, s:I, s:I, s:s, s:b}", "name", tni_json_string(p->name), "N",
-                                      (json_int_t)p->N, "K", (json_int_t)p->K, "format", z->formats[p->format].name,
-                                      "measured", (int)s->of[i].measured));
-  tni_json_put(o, "errors", errors);
-  tni_json_put(o, "losses", losses);
-  return o;
-}
-
-/* What was checked on the whole. */
-typedef struct checked {
-  bool same;      /* the mix is of one format */
-  uint32_t alone; /* the format that is best where all products have it; TNI_QZ_FLOAT: none fits */
-  double loss[2]; /* of the mix; of that */
-} checked;
-
-static bool takes_alone(const checked *c) { return c->alone != TNI_QZ_FLOAT && !c->same && c->loss[1] < c->loss[0]; }
-
-static void note_checked(const tni_qz *z, const checked *c, tni_json_writer *w) {
-  tni_json_open(w, "whole", '{');
-  tni_json_put_tree(w, "mix", tni_json_real(c->loss[0]));
-  if (c->alone != TNI_QZ_FLOAT && !c->same) {
-    tni_json_put_text(w, "format", z->formats[c->alone].name);
-    tni_json_put_tree(w, "alone", tni_json_real(c->loss[1]));
+  for (uint32_t k = 0; k < n; k++) {
+    if (may(z, m, item, k)) continue;
+    bytes[k] = least;
+    cost[k] = NEVER;
   }
-  tni_json_shut(w, '}');
 }
 
-/* quantize.json. */
-static tn_status write_notes(tni_qz *z, const tni_qz_senses *s, const double *cost, const checked *c) {
-  tni_json_writer w = {0};
-  uint64_t bytes = 0;
-  double loss = 0;
-  tni_json_begin();
-  tni_json_open(&w, NULL, '{');
-  tni_json_put_count(&w, "schema", 1);
-  if (z->fold_notes) tni_json_put_tree(&w, "fold", json_incref(z->fold_notes));
-  for (uint32_t i = 0; i < z->n_products; i++) {
-    bytes += tni_qz_bytes(&z->formats[z->products[i].format], z->products[i].N, z->products[i].K);
-    loss += cost[(size_t)i * z->n_formats + z->products[i].format];
-  }
-  tni_json_put_tree(&w, "bits", tni_json_real(in_bits(z, bytes)));
-  tni_json_put_text(&w, "loss_is", s->logits ? "KL divergence" : "squared difference over square");
-  tni_json_put_tree(&w, "loss", tni_json_real(loss));
-  note_checked(z, c, &w);
-  tni_json_put_count(&w, "tokens", s->tokens);
-  tni_json_put_count(&w, "measured", s->n_measured);
-  tni_json_put_tree(&w, "rank_correlation", tni_json_real(s->rank));
-  tni_json_open(&w, "formats", '[');
-  for (uint32_t k = 0; k < z->n_formats; k++) tni_json_put_text(&w, NULL, z->formats[k].name);
-  tni_json_shut(&w, ']');
-  tni_json_open(&w, "products", '[');
-  for (uint32_t i = 0; i < z->n_products; i++) tni_json_put_tree(&w, NULL, note_of(z, i, s, cost));
-  tni_json_shut(&w, ']');
-  tni_json_shut(&w, '}');
-  z->notes = tni_json_written(&w);
-  return z->notes ? TN_OK : tni_fail_memory(z->err, z->path);
+static tni_knapsack knapsack_of(const tni_qz *z, const mixing *m) {
+  return (tni_knapsack){
+      .n_items = count_items(z), .n_choices = count_choices(z), .bytes = m->bytes, .cost = m->cost, .limit = z->limit};
 }
 
-typedef struct table {
-  uint64_t *bytes; /* [n_products, n_formats] */
-  double *cost;
-  uint32_t *chosen;
-} table;
-
-static tni_knapsack knapsack_of(const tni_qz *z, const table *t) {
-  return (tni_knapsack){.n_items = z->n_products,
-                        .n_choices = z->n_formats,
-                        .bytes = t->bytes,
-                        .cost = t->cost,
-                        .limit = z->limit};
+/* s NULL: costs are not needed. */
+static void fill(const tni_qz *z, mixing *m, bool shared, const tni_qz_senses *s) {
+  m->shared = shared;
+  for (uint32_t i = 0; i < count_items(z); i++) fill_item(z, m, i, s);
 }
 
-static tn_status table_make(tni_qz *z, table *t) {
-  const size_t n = (size_t)z->n_products * z->n_formats;
-  *t = (table){.bytes = malloc(n * sizeof *t->bytes),
-               .cost = calloc(n, sizeof *t->cost),
-               .chosen = calloc(z->n_products, sizeof *t->chosen)};
-  if (!t->bytes || !t->cost || !t->chosen) return tni_fail_memory(z->err, z->path);
-  for (size_t i = 0; i < n; i++)
-    t->bytes[i] = bytes_of(z, &z->products[i / z->n_formats], (uint32_t)(i % z->n_formats));
-  return TN_OK;
+static void mixing_finish(mixing *m) {
+  free(m->bytes);
+  free(m->cost);
+  free(m->chosen);
+  free(m->alone);
 }
 
-static void table_finish(table *t) {
-  free(t->bytes);
-  free(t->cost);
-  free(t->chosen);
+static tn_status mixing_make(tni_qz *z, mixing *m) {
+  const uint32_t items = count_items(z);
+  const size_t n = (size_t)items * count_choices(z);
+  *m = (mixing){.bytes = calloc(n, sizeof *m->bytes),
+                .cost = calloc(n, sizeof *m->cost),
+                .chosen = calloc(items, sizeof *m->chosen),
+                .alone = calloc(items, sizeof *m->alone),
+                .reference = tni_qz_mix_reference(z)};
+  return m->bytes && m->cost && m->chosen && m->alone ? TN_OK : tni_fail_memory(z->err, z->path);
+}
+
+/* Whether the table may read the lender's codes, and whether it may do without. */
+static bool may_share(const tni_qz *z, bool shared) {
+  bool any = false;
+  if (!shared) return z->lender == TNI_QZ_FLOAT || z->table_open;
+  for (uint32_t k = 0; z->lender != TNI_QZ_FLOAT && k < z->n_open; k++) any = any || tni_qz_can_gather(z, k);
+  return any;
 }
 
 uint32_t tni_qz_mix_reference(const tni_qz *z) {
   const tni_qz_product *p = &z->products[0];
   uint32_t best = 0;
   double least = INFINITY;
-  for (uint32_t k = 0; k < z->n_formats; k++) {
+  for (uint32_t k = 0; k < z->n_open; k++) {
     const double bits = 8. * (double)tni_qz_bytes(&z->formats[k], p->N, p->K) / ((double)p->N * (double)p->K);
     if (fabs(bits - 3.5) >= least) continue;
     least = fabs(bits - 3.5);
@@ -223,67 +203,113 @@ uint32_t tni_qz_mix_reference(const tni_qz *z) {
   return best;
 }
 
-/* The format of least loss of those that fit where every product has them. */
-static uint32_t best_alone(const tni_qz *z, const table *t) {
-  uint32_t best = TNI_QZ_FLOAT;
-  double least = INFINITY;
-  for (uint32_t k = 0; k < z->n_formats; k++) {
-    uint64_t bytes = 0;
-    double cost = 0;
-    for (uint32_t i = 0; i < z->n_products; i++) {
-      bytes += t->bytes[(size_t)i * z->n_formats + k];
-      cost += t->cost[(size_t)i * z->n_formats + k];
-    }
-    if (bytes > z->limit || cost >= least) continue;
-    least = cost;
-    best = k;
+/* --- one format for all --- */
+
+/* Every product takes k, and the table what loses least of what then fits. False: it does not fit. */
+static bool take_one(const tni_qz *z, const mixing *m, uint32_t k, uint32_t *formats, double *loss) {
+  const uint32_t n = count_choices(z), table = z->n_products;
+  uint64_t bytes = 0;
+  *loss = 0;
+  for (uint32_t i = 0; i < z->n_products; i++) {
+    if (!may(z, m, i, k)) return false;
+    formats[i] = k;
+    bytes += m->bytes[(size_t)i * n + k];
+    *loss += m->cost[(size_t)i * n + k];
   }
+  if (bytes > z->limit) return false;
+  if (!z->table_open) return true;
+  double least = NEVER;
+  for (uint32_t c = 0; c < n; c++) {
+    const size_t at = (size_t)table * n + c;
+    if (!may(z, m, table, c) || m->bytes[at] > z->limit - bytes || m->cost[at] >= least) continue;
+    least = m->cost[at];
+    formats[table] = c;
+  }
+  *loss += least;
+  return least < NEVER;
+}
+
+/* The best of these in m->alone; TNI_QZ_FLOAT: none fits. */
+static uint32_t find_alone(const tni_qz *z, const mixing *m) {
+  uint32_t best = TNI_QZ_FLOAT;
+  double loss, least = INFINITY;
+  for (uint32_t k = 0; k < z->n_open; k++)
+    if (take_one(z, m, k, m->alone, &loss) && loss < least) {
+      least = loss;
+      best = k;
+    }
+  if (best != TNI_QZ_FLOAT) (void)take_one(z, m, best, m->alone, &loss);
   return best;
 }
 
-/* The mix on the whole, and the best format alone, which is taken where it loses less. */
-static tn_status check_whole(tni_qz *z, table *t, checked *c) {
+/* --- the choice --- */
+
+/* The formats of all items as the whole takes them. */
+static void to_formats(const tni_qz *z, const mixing *m, const uint32_t *chosen, uint32_t *formats) {
   const uint32_t n = z->n_products;
-  *c = (checked){.alone = best_alone(z, t), .same = true};
-  uint32_t *formats = malloc(2 * (size_t)n * sizeof *formats);
+  memcpy(formats, chosen, n * sizeof *formats);
+  if (z->n_items == n) return;
+  formats[n] = z->products[n].format;
+  if (m->shared) formats[n] = chosen[z->lender];
+  if (!m->shared && z->table_open) formats[n] = chosen[n] == z->n_formats ? TNI_QZ_FLOAT : chosen[n];
+}
+
+/* The mix on the whole, and the best format alone, which is taken where it loses less. */
+static tn_status check_whole(tni_qz *z, mixing *m, tni_qz_checked *c) {
+  const size_t bytes = count_items(z) * sizeof *m->chosen;
+  c->alone = find_alone(z, m);
+  c->same = c->alone == TNI_QZ_FLOAT || memcmp(m->chosen, m->alone, bytes) == 0;
+  uint32_t *formats = malloc(2 * (size_t)z->n_items * sizeof *formats);
   if (!formats) return tni_fail_memory(z->err, z->path);
-  for (uint32_t i = 0; i < n; i++) {
-    formats[i] = t->chosen[i];
-    formats[n + i] = c->alone;
-    c->same = c->same && t->chosen[i] == t->chosen[0];
-  }
-  const tn_status st = tni_qz_whole_losses(z, formats, c->alone != TNI_QZ_FLOAT && !c->same ? 2 : 1, c->loss);
+  to_formats(z, m, m->chosen, formats);
+  to_formats(z, m, m->alone, formats + z->n_items);
+  const tn_status st = tni_qz_whole_losses(z, formats, c->same ? 1 : 2, c->loss);
   free(formats);
-  for (uint32_t i = 0; st == TN_OK && takes_alone(c) && i < n; i++) t->chosen[i] = c->alone;
+  if (st == TN_OK && !c->same && c->loss[1] < c->loss[0]) memcpy(m->chosen, m->alone, bytes);
   return st;
 }
 
-static tn_status choose(tni_qz *z, table *t) {
+/* The cheaper of both ways, with the table reading the lender's codes or not. m holds the last one tried. */
+static tn_status choose_shared(tni_qz *z, mixing *m, const tni_qz_senses *s, bool *shared) {
+  double least = INFINITY;
+  for (int way = 0; way < 2; way++) {
+    if (!may_share(z, way)) continue;
+    fill(z, m, way, s);
+    const tni_knapsack b = knapsack_of(z, m);
+    double loss = 0;
+    if (tni_knapsack_least(&b) > z->limit) continue;
+    const tn_status st = tni_knapsack_choose(&b, m->chosen, z->err);
+    if (st != TN_OK) return st;
+    for (uint32_t i = 0; i < b.n_items; i++) loss += m->cost[(size_t)i * b.n_choices + m->chosen[i]];
+    if (loss >= least) continue;
+    least = loss;
+    *shared = way;
+  }
+  return TN_OK;
+}
+
+static void take_chosen(tni_qz *z, const mixing *m) {
+  tni_qz_product *t = &z->products[z->n_products];
+  for (uint32_t i = 0; i < z->n_products; i++) z->products[i].format = m->chosen[i];
+  if (!z->table_open) return;
+  if (!m->shared) z->lender = TNI_QZ_FLOAT;
+  t->format = m->shared || m->chosen[z->n_products] == z->n_formats ? TNI_QZ_FLOAT : m->chosen[z->n_products];
+}
+
+static tn_status choose(tni_qz *z, mixing *m) {
   tni_qz_senses s;
-  const uint32_t reference = tni_qz_mix_reference(z);
-  tn_status st = tni_qz_sense_all(z, reference, &s);
-  for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++)
-    for (uint32_t k = 0; k < z->n_formats; k++) {
-      const double *e = s.of[i].error;
-      t->cost[i * z->n_formats + k] = e[reference] > 0 ? s.of[i].loss * e[k] / e[reference] : 0;
-    }
-  const tni_knapsack b = knapsack_of(z, t);
-  checked c = {0};
-  if (st == TN_OK) st = tni_knapsack_choose(&b, t->chosen, z->err);
-  if (st == TN_OK) st = check_whole(z, t, &c);
-  for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++) z->products[i].format = t->chosen[i];
-  if (st == TN_OK) st = write_notes(z, &s, t->cost, &c);
+  tni_qz_checked c = {0};
+  bool shared = false;
+  tn_status st = tni_qz_sense_all(z, m->reference, &s);
+  if (st == TN_OK) st = choose_shared(z, m, &s, &shared);
+  if (st == TN_OK) fill(z, m, shared, &s);
+  const tni_knapsack b = knapsack_of(z, m);
+  if (st == TN_OK) st = tni_knapsack_choose(&b, m->chosen, z->err);
+  if (st == TN_OK) st = check_whole(z, m, &c);
+  if (st == TN_OK) take_chosen(z, m);
+  if (st == TN_OK) st = tni_qz_mix_notes(z, &s, m->reference, &c);
   tni_qz_senses_finish(&s);
   return st;
-}
-
-/* "3:32" or "2:32z": bits, block, zero points. */
-static bool is_uniform(const char *name, uint32_t *bits, uint32_t *block, bool *zeros) {
-  int used = 0;
-  if (sscanf(name, "%1u:%3u%n", bits, block, &used) != 2) return false;
-  *zeros = name[used] == 'z';
-  return !name[used + *zeros] && (*bits == 2 || *bits == 3 || *bits == 4 || *bits == 8) &&
-         (*block == 16 || *block == 32 || *block == 64 || *block == 128);
 }
 
 static const char *usual(const tni_qz *z) {
@@ -301,8 +327,8 @@ static tn_status add_formats(tni_qz *z) {
   for (char *n = names ? strtok_r(names, "+", &save) : NULL; st == TN_OK && n; n = strtok_r(NULL, "+", &save)) {
     uint32_t bits, block, at;
     bool zeros;
-    st = is_uniform(n, &bits, &block, &zeros) ? tni_qz_format_uniform(z, bits, block, zeros, &at)
-                                              : tni_qz_format_named(z, n, &at);
+    st = tni_qz_is_uniform(n, &bits, &block, &zeros) ? tni_qz_format_uniform(z, bits, block, zeros, &at)
+                                                     : tni_qz_format_named(z, n, &at);
     if (st == TN_OK && z->n_formats > MOST)
       st = tni_fail(z->err, TN_E_LIMIT, "weights", "more than %d weight formats to choose among", MOST);
   }
@@ -310,22 +336,38 @@ static tn_status add_formats(tni_qz *z) {
   return st == TN_OK && !z->n_formats ? tni_fail(z->err, TN_E_INVALID, "weights", "no weight format is named") : st;
 }
 
+/* The least and the most of both ways. */
+static tn_status find_limits(tni_qz *z, mixing *m) {
+  uint64_t least = UINT64_MAX, most = 0;
+  for (int way = 0; way < 2; way++) {
+    if (!may_share(z, way)) continue;
+    fill(z, m, way, NULL);
+    const tni_knapsack b = knapsack_of(z, m);
+    if (tni_knapsack_least(&b) < least) least = tni_knapsack_least(&b);
+    if (tni_knapsack_most(&b) > most) most = tni_knapsack_most(&b);
+  }
+  return most ? set_limit(z, least, most)
+              : tni_fail(z->err, TN_E_UNSUPPORTED, "embeddings",
+                         "the head may take no format of 2, 4 or 8 bits in which its rows can be looked up");
+}
+
 tn_status tni_qz_mix_begin(tni_qz *z) {
-  table t = {0};
+  mixing m = {0};
   tn_status st = add_formats(z);
   for (uint32_t i = 0; i < z->n_products; i++) z->products[i].format = TNI_QZ_FLOAT;
   if (st == TN_OK) st = tni_qz_check_portable(z);
-  if (st == TN_OK) st = table_make(z, &t);
-  const tni_knapsack b = knapsack_of(z, &t);
-  if (st == TN_OK) st = set_limit(z, &b);
-  table_finish(&t);
+  if (st == TN_OK) st = tni_qz_open_table(z);
+  if (st == TN_OK) st = tni_qz_choose_table(z);
+  if (st == TN_OK) st = mixing_make(z, &m);
+  if (st == TN_OK) st = find_limits(z, &m);
+  mixing_finish(&m);
   return st;
 }
 
 tn_status tni_qz_mix(tni_qz *z) {
-  table t;
-  tn_status st = table_make(z, &t);
-  if (st == TN_OK) st = choose(z, &t);
-  table_finish(&t);
+  mixing m;
+  tn_status st = mixing_make(z, &m);
+  if (st == TN_OK) st = choose(z, &m);
+  mixing_finish(&m);
   return st;
 }

@@ -41,30 +41,6 @@ static bool read_kept(const tni_qz *z, uint32_t i, tni_qz_sense *s) {
 
 /* --- one product --- */
 
-tn_status tni_qz_rounded(tni_qz *z, const tni_qz_product *p, uint32_t format, const float *w, int64_t N,
-                         const float *squares, float **q) {
-  const tni_quant_grid *g = &z->formats[format].grid;
-  const int64_t block = tni_qz_block(&z->formats[format], p->K), blocks = (p->K + block - 1) / block;
-  const size_t n = (size_t)(N * p->K), m = (size_t)(N * blocks);
-  tni_quant_codes c = {.codes = malloc(n),
-                       .scales = malloc(m * sizeof(float)),
-                       .zeros = g->levels ? NULL : malloc(m * sizeof(float)),
-                       .steps = g->steps ? malloc(m) : NULL,
-                       .parents = g->steps ? malloc((size_t)N * sizeof(float)) : NULL,
-                       .q = malloc(n * sizeof(float))};
-  const bool room = c.codes && c.scales && (g->levels || c.zeros) && (!g->steps || (c.steps && c.parents)) && c.q;
-  const tni_quant_task task = {.N = N, .K = p->K, .w = w, .squares = squares, .grid = g, .damp = .1f};
-  const tn_status st = room ? tni_quant_solve(&task, &c, &z->run.run, z->err) : tni_fail_memory(z->err, p->name);
-  if (room && st) tni_error_prefix(z->err, "product '%s'", p->name);
-  free(c.codes);
-  free(c.scales);
-  free(c.zeros);
-  free(c.steps);
-  free(c.parents);
-  *q = c.q;
-  return st;
-}
-
 static tn_status try_formats(senser *s, const tni_qz_product *p, const float *w, const float *h, const float *squares,
                              tni_qz_sense *out) {
   const int64_t N = p->N < ROWS ? p->N : ROWS;
@@ -74,7 +50,7 @@ static tn_status try_formats(senser *s, const tni_qz_product *p, const float *w,
   for (int64_t r = 0; st == TN_OK && r < N; r++)
     memcpy(some + r * p->K, w + r * p->N / N * p->K, (size_t)p->K * sizeof *some);
   if (st == TN_OK) st = tni_quant_error(some, none, h, N, p->K, &s->z->run.run, &power, s->z->err);
-  for (uint32_t i = 0; st == TN_OK && i < s->z->n_formats; i++) {
+  for (uint32_t i = 0; st == TN_OK && i < s->z->n_open; i++) {
     float *q;
     double error = 0;
     st = tni_qz_rounded(s->z, p, i, some, N, squares, &q);
@@ -105,7 +81,7 @@ static tn_status sense_one(senser *s, uint32_t i, const float *h) {
   tni_qz *z = s->z;
   const tni_qz_product *p = &z->products[i];
   tni_qz_sense *out = &s->out->of[i];
-  tn_status st = z->o.progress ? z->o.progress(z->o.user, p->name, i, z->n_products) : TN_OK;
+  tn_status st = z->o.progress ? z->o.progress(z->o.user, p->name, i, z->n_items) : TN_OK;
   if (st != TN_OK) return tni_fail(z->err, st, p->name, "stopped at '%s'", p->name);
   *out = (tni_qz_sense){.measured = s->asked[i]};
   float *w = malloc((size_t)(p->N * p->K) * sizeof *w), *squares = malloc((size_t)p->K * sizeof *squares);
@@ -158,6 +134,16 @@ static tn_status stop_at(senser *s, uint32_t first, bool *done) {
   return st;
 }
 
+/* After the products, since the loss has the float model's outputs then. */
+static tn_status sense_table(senser *s) {
+  tni_qz *z = s->z;
+  const uint32_t i = z->n_products;
+  if (z->n_items == i || read_kept(z, i, &s->out->of[i])) return TN_OK;
+  const tn_status st = tni_qz_sense_table(z, &s->loss, s->w.n_seqs, s->reference, &s->out->of[i]);
+  const tni_qz_part whole = {&s->out->of[i], sizeof s->out->of[i]};
+  return st == TN_OK ? tni_qz_keep(z, i, ".sense", &whole, 1) : st;
+}
+
 static tn_status walk(senser *s) {
   tni_qz *z = s->z;
   bool *done = calloc(z->n_products, sizeof *done);
@@ -170,6 +156,7 @@ static tn_status walk(senser *s) {
     tni_model_rest(z->import);
     if (st == TN_OK) st = stop_at(s, i, done);
   }
+  if (st == TN_OK) st = sense_table(s);
   free(done);
   return st;
 }
@@ -243,13 +230,17 @@ uint32_t tni_qz_sense_texts(const tni_qz *z, int64_t *tokens) {
   return n;
 }
 
+double tni_qz_sense_cost(const tni_qz_sense *s, uint32_t reference, uint32_t format) {
+  return s->error[reference] > 0 ? s->loss * s->error[format] / s->error[reference] : 0;
+}
+
 void tni_qz_senses_finish(tni_qz_senses *s) {
   free(s->of);
   s->of = NULL;
 }
 
 tn_status tni_qz_sense_all(tni_qz *z, uint32_t reference, tni_qz_senses *out) {
-  *out = (tni_qz_senses){.of = calloc(z->n_products, sizeof *out->of)};
+  *out = (tni_qz_senses){.of = calloc(z->n_items, sizeof *out->of)};
   senser s = {.z = z, .reference = reference, .out = out, .asked = calloc(z->n_products, sizeof(bool))};
   const uint32_t n_seqs = tni_qz_sense_texts(z, &out->tokens);
   if (!out->of || !s.asked) {

@@ -198,7 +198,7 @@ tn_status tni_qz_solve(tni_qz *z, uint32_t i, const tni_qz_seen *seen, tni_qz_so
   const tni_qz_product *p = &z->products[i];
   const size_t n = (size_t)(p->N * p->K);
   bool found;
-  tn_status st = z->o.progress ? z->o.progress(z->o.user, p->name, z->n_done, z->n_products) : TN_OK;
+  tn_status st = z->o.progress ? z->o.progress(z->o.user, p->name, z->n_done, z->n_items) : TN_OK;
   if (st != TN_OK) return tni_fail(z->err, st, p->name, "stopped at '%s'", p->name);
   st = tni_qz_solved_read(z, i, out, &found);
   if (st != TN_OK || found) return st;

@@ -198,6 +198,12 @@ tn_status tni_qz_walk(tni_qz *z) {
   tn_status st = tni_qz_walk_begin(&w, z, z->import->graph, z->n_seqs);
   const tn_status second = tni_qz_walk_begin(&floats, z, z->floats->graph, z->n_seqs);
   if (st == TN_OK) st = second;
+  if (st == TN_OK && z->products[z->n_products].format != TNI_QZ_FLOAT && z->n_items > z->n_products) {
+    at = z->products[z->n_products].node + 1;
+    st = tni_qz_run_solved_table(&w);
+    if (st == TN_OK) st = tni_qz_run_segment(&floats, 0, at);
+    z->n_done++;
+  }
   for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++) {
     if (z->products[i].done || z->products[i].format == TNI_QZ_FLOAT) continue;
     st = tni_qz_run_segment(&w, at, z->products[i].node);

@@ -42,7 +42,7 @@ tn_status tni_qz_find_products(tni_qz *z) {
     z->n_products += is;
   }
   return z->n_products
-             ? TN_OK
+             ? tni_qz_find_table(z)
              : tni_fail(z->err, TN_E_UNSUPPORTED, z->path, "'%s' has no product with a constant float matrix", z->path);
 }
 

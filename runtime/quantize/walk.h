@@ -37,6 +37,12 @@ TN_MUST_CHECK tn_status tni_qz_stored(tni_qz_walker *w, const tni_qz_product *p,
 /* p's weight becomes data; returns what it was. */
 void *tni_qz_swap(tni_qz_walker *w, const tni_qz_product *p, void *data);
 
+/* --- table_run.c --- */
+/* Sequences that have run nothing yet, up to the Gather of embeddings and with it: its table rounded to a format; as it
+ * is solved. */
+TN_MUST_CHECK tn_status tni_qz_run_rounded_table(tni_qz_walker *w, uint32_t format);
+TN_MUST_CHECK tn_status tni_qz_run_solved_table(tni_qz_walker *w);
+
 /* --- state.c: values in memory, or in the file of z->spill --- */
 /* A copy with elements of its own; in *out, which holds nothing yet. */
 TN_MUST_CHECK tn_status tni_qz_hold(tni_qz *z, const tni_tensor *t, tni_qz_kept **out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Losses of whole models: all products rounded, one after another, each with the inputs that those before it give. A sum
- * of losses of single products says little of that where few products, or narrow ones, have few bits.
+ * Losses of whole models: the table and all products rounded, one after another, each with the inputs that those before
+ * it give. A sum of losses of single products says little of that where few products, or narrow ones, have few bits.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static tn_status pass(whole *a, uint32_t i, uint32_t format, double *loss) {
   tni_qz *z = a->z;
   const tni_qz_product *p = &z->products[i];
   float *stored;
-  tn_status st = z->o.progress ? z->o.progress(z->o.user, p->name, i, z->n_products) : TN_OK;
+  tn_status st = z->o.progress ? z->o.progress(z->o.user, p->name, i, z->n_items) : TN_OK;
   if (st != TN_OK) return tni_fail(z->err, st, p->name, "stopped at '%s'", p->name);
   st = round_weight(a, p, format, &stored);
   if (st != TN_OK) return st;
@@ -70,10 +70,16 @@ static tn_status pass(whole *a, uint32_t i, uint32_t format, double *loss) {
 
 static tn_status measure(tni_qz *z, const uint32_t *formats, double *loss) {
   int64_t tokens;
+  tn_id at = 0;
+  const uint32_t table = z->n_items > z->n_products ? formats[z->n_products] : TNI_QZ_FLOAT;
   whole a = {.z = z, .x = TN_NONE};
   tn_status st = tni_qz_walk_begin(&a.w, z, z->import->graph, tni_qz_sense_texts(z, &tokens));
   if (st == TN_OK) st = tni_qz_loss_begin(&a.loss, &a.w);
-  if (st == TN_OK) st = tni_qz_run_segment(&a.w, 0, z->products[0].node);
+  if (st == TN_OK && table != TNI_QZ_FLOAT) {
+    st = tni_qz_run_rounded_table(&a.w, table);
+    at = z->products[z->n_products].node + 1;
+  }
+  if (st == TN_OK) st = tni_qz_run_segment(&a.w, at, z->products[0].node);
   for (uint32_t i = 0; st == TN_OK && i < z->n_products; i++) st = pass(&a, i, formats[i], loss);
   tni_qz_loss_end(&a.loss);
   tni_qz_walk_end(&a.w);
@@ -90,7 +96,7 @@ tn_status tni_qz_whole_losses(tni_qz *z, const uint32_t *formats, uint32_t n, do
     const bool kept = f && fread(&losses[c], sizeof losses[c], 1, f) == 1;
     if (f) fclose(f);
     if (kept) continue;
-    st = measure(z, formats + (size_t)c * z->n_products, &losses[c]);
+    st = measure(z, formats + (size_t)c * z->n_items, &losses[c]);
     const tni_qz_part all = {&losses[c], sizeof losses[c]};
     if (st == TN_OK) st = tni_qz_keep(z, c, ".whole", &all, 1);
   }

@@ -123,7 +123,7 @@ static tn_status replace_products(writer *w, Onnx__GraphProto *g) {
   const tni_qz *z = w->z;
   uint32_t found = 0, wanted = 0;
   if (!(w->products = tni_map_create())) return tni_qz_no_memory(w);
-  for (uint32_t i = 0; i < z->n_products; i++) {
+  for (uint32_t i = 0; i < z->n_items; i++) {
     if (z->products[i].format == TNI_QZ_FLOAT) continue;
     if (!tni_map_put_str(w->products, z->products[i].output, i)) return tni_qz_no_memory(w);
     wanted++;
@@ -132,14 +132,37 @@ static tn_status replace_products(writer *w, Onnx__GraphProto *g) {
     Onnx__NodeProto *n = g->node[i];
     uint64_t p;
     if (n->n_output != 1 || !tni_map_get_str(w->products, n->output[0], &p)) continue;
-    const tn_status st = tni_qz_write_product(w, n, (uint32_t)p);
+    const tn_status st = tni_qz_write_item(w, n, (uint32_t)p);
     if (st) return st;
     found++;
   }
   return found == wanted ? TN_OK
                          : tni_fail(z->err, TN_E_UNSUPPORTED, z->path,
-                                    "%u of %u products stand in functions or subgraphs of '%s'", wanted - found, wanted,
-                                    z->path);
+                                    "%u of %u products and tables stand in functions or subgraphs of '%s'",
+                                    wanted - found, wanted, z->path);
+}
+
+static Onnx__NodeProto *node_that_gives(const Onnx__GraphProto *g, const char *output) {
+  for (size_t i = 0; i < g->n_node; i++)
+    if (g->node[i]->n_output && strcmp(g->node[i]->output[0], output) == 0) return g->node[i];
+  return NULL;
+}
+
+/* The table of embeddings reads what the lender was written with. */
+static tn_status share_codes(writer *w, Onnx__GraphProto *g) {
+  const tni_qz *z = w->z;
+  if (z->lender == TNI_QZ_FLOAT) return TN_OK;
+  const Onnx__NodeProto *m = node_that_gives(g, z->products[z->lender].output);
+  Onnx__NodeProto *n = node_that_gives(g, z->products[z->n_products].output), *reshape = TNI_NEW(w->arena, Onnx__NodeProto);
+  Onnx__NodeProto **nodes = TNI_NEW_ARRAY(w->arena, Onnx__NodeProto *, g->n_node + 1);
+  if (!reshape || !nodes) return tni_qz_no_memory(w);
+  if (!m || !n)
+    return tni_fail(z->err, TN_E_UNSUPPORTED, z->path, "the table of '%s' stands in a function or subgraph", z->path);
+  nodes[0] = reshape;
+  memcpy(nodes + 1, g->node, g->n_node * sizeof *nodes);
+  g->node = nodes;
+  g->n_node++;
+  return tni_qz_share_codes(w, n, m, reshape);
 }
 
 /* The model at opset 21, with the nodes that make weights before all others. */
@@ -202,7 +225,7 @@ static tn_status write_all(writer *w) {
   Onnx__GraphProto *g = w->model->graph;
   if (!g) return tni_fail(w->z->err, TN_E_CORRUPT, w->z->path, "'%s' has no graph", w->z->path);
   const bool qdq = w->z->o.flags & TN_QUANTIZE_QDQ && !w->z->fold;
-  const size_t n = g->n_initializer + TNI_QZ_TENSORS * (size_t)w->z->n_products + (qdq ? tni_qz_count_nodes(g) : 0) + 1;
+  const size_t n = g->n_initializer + TNI_QZ_TENSORS * (size_t)w->z->n_items + (qdq ? tni_qz_count_nodes(g) : 0) + 1;
   w->initializers = TNI_NEW_ARRAY(w->arena, Onnx__TensorProto *, n);
   w->front = TNI_NEW_ARRAY(w->arena, Onnx__NodeProto *, w->z->n_products + 1);
   if (!w->initializers || !w->front) return tni_qz_no_memory(w);
@@ -210,6 +233,7 @@ static tn_status write_all(writer *w) {
   for (size_t i = 0; st == TN_OK && i < w->model->n_functions; i++)
     st = restore_nodes(w, w->model->functions[i]->node, w->model->functions[i]->n_node);
   if (st == TN_OK && !w->z->fold) st = replace_products(w, g);
+  if (st == TN_OK && !w->z->fold) st = share_codes(w, g);
   if (st == TN_OK && qdq) st = write_qdq(w, g);
   if (st != TN_OK) return st;
   st = drop_transposes(w, g);

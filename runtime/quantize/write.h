@@ -47,7 +47,10 @@ TN_MUST_CHECK tn_status tni_qz_raise_opset(tni_qz_writer *w);
 /* --- product.c --- */
 enum { TNI_QZ_TENSORS = 5 }; /* that a product has at most */
 /* Product i takes the place of n: MatMulNBits where its format is a uniform grid, else MatMulLevels of ai.tenon; of QDQ
- * MatMul, and DequantizeLinear in w->front. */
-TN_MUST_CHECK tn_status tni_qz_write_product(tni_qz_writer *w, Onnx__NodeProto *n, uint32_t i);
+ * MatMul. The item after the products is the table: GatherBlockQuantized. */
+TN_MUST_CHECK tn_status tni_qz_write_item(tni_qz_writer *w, Onnx__NodeProto *n, uint32_t i);
+/* The Gather n reads the codes of the lender, whose node m is written; *reshape has to stand before n. */
+TN_MUST_CHECK tn_status tni_qz_share_codes(tni_qz_writer *w, Onnx__NodeProto *n, const Onnx__NodeProto *m,
+                                           Onnx__NodeProto *reshape);
 
 #endif

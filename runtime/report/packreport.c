@@ -230,6 +230,7 @@ tn_status tni_pack_report(tn_model *m, bool errors, json_t **out, tn_error *err)
     if (errors) st = device_errors(&m->packed[d], &t, err);
   }
   json_object_set_new(j, "devices", list);
+  json_object_set_new(j, "embeddings", tni_embeddings_json(m));
   if (errors) {
     json_object_set_new(j, "total", totals_json(&t));
     tni_name_nodes(m->graph, t.list);

@@ -90,7 +90,7 @@ static void add_constants(const tn_model *m, const int64_t *context, const int64
         const tni_tensor *t = tni_graph_value(m->graph, v)->tensor;
         if (is_moved(&m->execs[e].programs[p], n, t)) s->buffers += t->bytes;
         if (!seen[v] && t->quantized && !t->data && !is_counted(m, v, seen))
-          s->weights += tni_quantized_bytes(t->quantized);
+          s->weights += tni_is_table(m, v) ? tni_table_bytes(m, v, context, step) : tni_quantized_bytes(t->quantized);
         if (!seen[v] && tni_is_mapped(m, t))
           s->weights += tni_is_table(m, v) ? tni_table_bytes(m, v, context, step) : t->bytes;
         seen[v] = 1;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """quantized.py TENON ADRENO.so MALI.so: the demo, brought by `tenon quantize --weights` onto the grids of e0m2, e0m3, e0m4 and
-e0m8, rounded and under the solver. What both OpenCL plugins pack of it unpacks to the model's own weights, bit for bit."""
+e0m8, rounded and under the solver. What both OpenCL plugins pack of it unpacks to the model's own weights, bit for bit. A
+table of embeddings that is quantized stays with the host, which unpacks rows alone."""
 import json
 import os
 import subprocess
@@ -51,6 +52,15 @@ def main():
         expect(list(formats) == ["e0m4"] and exact, "two bits are kept in four, where an option says so", str(formats) + detail)
         formats, exact, detail = packed(folder, "opencl-mali", os.path.join(folder, "m3"), ", format: e0m4")
         expect(list(formats) == ["e0m4"] and not exact, "eight bits are not", str(formats) + detail)
+        model = os.path.join(folder, "table")
+        code, out, err = tenon(folder, "opencl-mali", "", "quantize", DEMO, "-o", model, "--round", "--embeddings", "8:32")
+        expect(code == 0, "quantize --embeddings", out + err)
+        for plugin in PLUGINS if code == 0 else ():
+            code, out, err = tenon(folder, plugin, "", "check", model, "--format", "json")
+            devices = {n["device"] for n in json.loads(out)["nodes"] if n["op"] == "Gather"} if code == 0 else set()
+            expect(devices == {"host"}, "%s leaves the quantized table to the host" % plugin, str(devices) + err)
+            code, out, err = tenon(folder, plugin, "", "run", model, "-p", "Once upon a time", "-n", "4", "--temp", "0", "--ids")
+            expect(code == 0 and len(out.split()) > 4, "%s runs it" % plugin, out + err)
     sys.exit(1 if failures else 0)
 
 

@@ -353,7 +353,7 @@ class Quantize(common.Case):
 
     def test_max_mb(self):
         out = self.tmp / "out"
-        self.ok(*self.mixed(out, "--max-mb", "7"))
+        self.ok(*self.mixed(out, "--max-mb", "7", "--embeddings", "none"))
         size = sum((out / n).stat().st_size for n in ("model.onnx", "model.onnx_data"))
         self.assertLessEqual(size, 7e6)
         self.assertGreater(size, 6.8e6)

@@ -306,6 +306,9 @@ static bool match_gather(const op_matcher *m) {
     return refuse_node(m, TN_WHY_SHAPE, "Gather of something else than rows of a constant table");
   if (ids->dtype != TN_DT_I64 && ids->dtype != TN_DT_I32)
     return refuse_node(m, TN_WHY_DTYPE, "indices that are no integers");
+  const tn_weight *w = t->data; /* here it would lie as floats */
+  if (w && TN_HAS(w, tn_weight, quant) && w->quant)
+    return refuse_node(m, TN_WHY_DTYPE, "Gather of a quantized table, whose rows the host unpacks");
   return take_operand(m, TNI_CLO_GATHER);
 }
 

@@ -30,9 +30,15 @@ static void show_checked(const json_t *j, FILE *f) {
   fputc('\n', f);
 }
 
+static void show_embeddings(const json_t *e, FILE *f) {
+  if (!e) return;
+  const char *lender = text(e, "codes_of");
+  fprintf(f, "embeddings: %s%s%s\n", text(e, "format"), *lender ? ", the codes of " : "", lender);
+}
+
 void cli_mixed_show(const json_t *j, FILE *f) {
   const json_t *products = json_object_get(j, "products"), *formats = json_object_get(j, "formats");
-  fprintf(f, "%s: %.4f bits a weight in the file, %s %.4g by the sum of its products\n", text(j, "folder"),
+  fprintf(f, "%s: %.4f bits a weight in the file, %s %.4g by the sum of its parts\n", text(j, "folder"),
           real(j, "bits"), text(j, "loss_is"), real(j, "loss"));
   show_checked(j, f);
   for (size_t i = 0; i < json_array_size(formats); i++) {
@@ -40,6 +46,7 @@ void cli_mixed_show(const json_t *j, FILE *f) {
     const int n = count(products, format);
     if (n) fprintf(f, "%4d products: %s\n", n, json_string_value(format));
   }
+  show_embeddings(json_object_get(j, "embeddings"), f);
   fprintf(f, "measured: %d of %d products on %d tokens; errors of outputs rank them with correlation %.3f\n",
           whole(j, "measured"), (int)json_array_size(products), whole(j, "tokens"), real(j, "rank_correlation"));
 }
