@@ -42,10 +42,12 @@ static void fill_view(tni_attached *a, const source *s, bool cpu) {
   }
 }
 
-/* Other plugins may read raw constants through typed pointers; the host's kernels take them as they lie. */
-static tn_status align_source(const tni_dev *d, source *s, tni_attached *a, tn_error *err) {
-  if (d->is_host || s->blob || (uintptr_t)s->ptr % 16 == 0 || !s->bytes) return TN_OK;
-  a->memory = aligned_alloc(64, (s->bytes + 63) & ~63ull);
+/* Other plugins may read raw constants through typed pointers, or as their slot asks; the host's kernels take them as they
+ * lie. Packed ones begin at multiples of 64 KiB. */
+static tn_status align_source(const tni_dev *d, const tn_slot *slot, source *s, tni_attached *a, tn_error *err) {
+  const uint64_t align = slot->align > 64 ? slot->align : 64;
+  if (d->is_host || s->blob || (uintptr_t)s->ptr % tni_constant_align(slot) == 0 || !s->bytes) return TN_OK;
+  a->memory = aligned_alloc(align, (s->bytes + align - 1) & ~(align - 1));
   if (!a->memory) return tni_fail_memory(err, d->name);
   memcpy(a->memory, s->ptr, s->bytes);
   s->ptr = a->memory;
@@ -106,7 +108,7 @@ static tn_status attach_weight(tn_model *m, tni_exec *x, uint32_t p, uint32_t sl
   }
   const bool on_device = need->need->residency == TN_RESIDENCY_DEVICE && prog->dev->device->create && src.ptr;
   tn_status st = on_device ? tni_devconst_get(m, prog->dev, src.ptr, src.bytes, src.from_file, &a->view.buffer, err)
-                           : align_source(prog->dev, &src, a, err);
+                           : align_source(prog->dev, s, &src, a, err);
   if (st != TN_OK) return st;
   if (need->need->format && need->need->residency == TN_RESIDENCY_DISK) return set_on_disk(m, prog, slot, need, err);
   fill_view(a, &src, s->engines & 1);

@@ -19,4 +19,7 @@ void tni_exec_finish(tn_model *m, tni_exec *x);
 /* A matrix product whose second operand is a constant: what `require` keeps off the host (model.c). */
 bool tni_is_weight_product(const tn_graph *g, const tn_node *n);
 
+/* What a raw constant of the host's memory is aligned to in a WEIGHT slot of a plugin. */
+static inline uint32_t tni_constant_align(const tn_slot *s) { return s->align > 16 ? s->align : 16; }
+
 #endif

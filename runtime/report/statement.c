@@ -65,7 +65,12 @@ static void add_packed(const tn_model *m, tni_statement *s) {
 /* What a program of a plugin cannot read as it lies is copied (attach.c). */
 static bool is_moved(const tni_program *p, const tn_need *n, const tni_tensor *t) {
   if (n->residency == TN_RESIDENCY_DEVICE && p->dev->device->create) return !tni_devconst_imports(p->dev, t->data);
-  return !p->dev->is_host && t->bytes && (uintptr_t)t->data % 16;
+  bool moved = false;
+  for (uint32_t i = 0; !p->dev->is_host && t->bytes && i < p->info->n_slots; i++) {
+    const tn_slot *s = p->info->slots[i];
+    moved = moved || (s->kind == TN_SLOT_WEIGHT && p->info->needs[s->need] == n && (uintptr_t)t->data % tni_constant_align(s));
+  }
+  return moved;
 }
 
 /* Codes of v are counted already: a table and its transpose are the same halves. */

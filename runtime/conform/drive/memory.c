@@ -80,8 +80,9 @@ static bool make_buffer(tni_cf_drive *d, const lie *how, uint64_t bytes, tni_cf_
   return tni_cf_memory_release(d->h, m, stays);
 }
 
+/* A constant is aligned as the slot or the format asks and not more, others as the blocks of a session are. */
 static bool make_block(tni_cf_drive *d, const lie *how, uint64_t bytes, uint8_t fill, tni_cf_memory *m) {
-  const uint64_t align = larger_of(how->align, larger_of(d->h->caps->align, 64));
+  const uint64_t align = how->constant ? larger_of(how->align, 16) : larger_of(how->align, larger_of(d->h->caps->align, 64));
   if (!tni_cf_block_make(&m->host, bytes, align < PAGE ? align : PAGE, fill, d->h->p.host.exact)) return false;
   m->view.ptr = m->host.p;
   return true;

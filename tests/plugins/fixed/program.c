@@ -143,7 +143,8 @@ static bool copy_info(tn_program *p, const tn_graph *g, const tn_program_info *i
     p->slots[i] = *in->slots[i];
     p->slots[i].engines = 0;
     const bool packed = p->slots[i].kind == TN_SLOT_WEIGHT && p->needs[p->slots[i].need].format;
-    if (packed && p->device->wrong == FIXED_sect_slot) p->slots[i].align = 256;
+    const bool of_host = p->slots[i].kind == TN_SLOT_WEIGHT && p->device->wrong == FIXED_ok_host_need;
+    if (of_host || (packed && p->device->wrong == FIXED_sect_slot)) p->slots[i].align = 4096;
     p->slot_ptrs[i] = &p->slots[i];
   }
   for (uint32_t i = 0; i < in->n_tasks; i++) {
@@ -247,6 +248,8 @@ static tn_status set(tn_program *p, tn_id slot, const tn_view *view, const tn_bl
                                                              (unsigned long long)view->bytes);
   if (view && wrong == FIXED_ok_host_need && (view->buffer || !view->ptr))
     return fixed_fail(err, TN_E_INVALID, "a need of the host's memory came in a buffer");
+  if (view && wrong == FIXED_ok_host_need && s && (uintptr_t)view->ptr % s->align)
+    return fixed_fail(err, TN_E_INVALID, "a constant that is not aligned as its slot asks");
   if (view && wrong == FIXED_host_buffer && !view->buffer)
     return fixed_fail(err, TN_E_INVALID, "a constant that an engine reads came without a buffer");
   tn_view at = located(view);
