@@ -4,63 +4,16 @@
  * scales and the tables of a grid of levels (docs/operators-contrib.md). Tables of a format are written once. QDQ is
  * qdq.c's. And the table of embeddings: GatherBlockQuantized, of its own codes or of a product's.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/graph/graph.h"
-#include "runtime/quantize/product.h"
+#include "runtime/quantize/node.h"
 
 enum { U8 = ONNX__TENSOR_PROTO__DATA_TYPE__UINT8, F32 = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT };
-enum { F16 = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 };
 
 typedef tni_qz_node product;
-
-static Onnx__TensorProto *new_tensor(tni_qz_writer *w, const char *name, int32_t dtype, size_t n_dims,
-                                     const int64_t *dims) {
-  Onnx__TensorProto *t = TNI_NEW(w->arena, Onnx__TensorProto);
-  if (!t) return NULL;
-  onnx__tensor_proto__init(t);
-  t->name = tni_arena_strdup(w->arena, name);
-  t->dims = TNI_NEW_ARRAY(w->arena, int64_t, n_dims);
-  if (!t->name || !t->dims) return NULL;
-  memcpy(t->dims, dims, n_dims * sizeof *dims);
-  t->n_dims = n_dims;
-  t->has_data_type = 1;
-  t->data_type = dtype;
-  return t;
-}
-
-static tn_status add_initializer(tni_qz_writer *w, const char *of, const char *what, int32_t dtype, size_t n_dims,
-                                 const int64_t *dims, const void *data, uint64_t n, char **name) {
-  char buf[1024];
-  snprintf(buf, sizeof buf, "%s_%s", of, what);
-  Onnx__TensorProto *t = new_tensor(w, buf, dtype, n_dims, dims);
-  if (!t) return tni_qz_no_memory(w);
-  *name = t->name;
-  w->initializers[w->n_initializers++] = t;
-  return tni_qz_put_tensor(w, t, data, n);
-}
-
-/* The product's next operand. */
-tn_status tni_qz_add_operand(tni_qz_node *x, const char *what, int32_t dtype, size_t n_dims, const int64_t *dims,
-                             const void *data, uint64_t n) {
-  return add_initializer(x->w, x->p->output, what, dtype, n_dims, dims, data, n, &x->in[x->n_in++]);
-}
-
-tn_status tni_qz_add_int(tni_qz_node *x, const char *name, int64_t value) {
-  Onnx__AttributeProto *a = TNI_NEW(x->w->arena, Onnx__AttributeProto);
-  if (!a) return tni_qz_no_memory(x->w);
-  onnx__attribute_proto__init(a);
-  a->name = (char *)(uintptr_t)name;
-  a->has_type = 1;
-  a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
-  a->has_i = 1;
-  a->i = value;
-  x->attrs[x->n_attrs++] = a;
-  return TN_OK;
-}
 
 /* n codes of each of N rows, low bits first, into rows of row_bytes. */
 static uint8_t *pack_rows(const uint8_t *codes, int64_t N, int64_t n, uint32_t bits, int64_t row_bytes) {
@@ -81,33 +34,9 @@ static tn_status add_codes(product *x, const char *what, const uint8_t *codes, i
 
 /* --- uniform grids --- */
 
-/* In the model's own type. */
-tn_status tni_qz_add_floats(tni_qz_node *x, const char *what, const float *v, size_t n_dims, const int64_t *dims) {
-  const int64_t n = x->s.N * x->s.blocks;
-  const tni_value *stored = tni_graph_value(x->w->z->import->graph, x->p->weight);
-  if (stored->pub.dtype != TN_DT_F16) return tni_qz_add_operand(x, what, F32, n_dims, dims, v, (uint64_t)n * sizeof *v);
-  uint16_t *half = malloc((size_t)n * sizeof *half);
-  if (!half) return tni_qz_no_memory(x->w);
-  for (int64_t i = 0; i < n; i++) half[i] = tni_f32_to_f16(v[i]);
-  const tn_status st = tni_qz_add_operand(x, what, F16, n_dims, dims, half, (uint64_t)n * sizeof *half);
-  free(half);
-  return st;
-}
-
 static tn_status add_values(product *x, const char *what, const float *v) {
   const int64_t n = x->s.N * x->s.blocks, matrix[] = {x->s.N, x->s.blocks};
   return tni_qz_add_floats(x, what, v, x->by_rows ? 2 : 1, x->by_rows ? matrix : &n);
-}
-
-void tni_qz_look_at_zeros(const tni_qz_node *x, bool *usual, bool *codes) {
-  const float middle = (float)(1u << (x->f->bits - 1)), top = 2 * middle - 1;
-  *usual = x->f->grid.grid.zero_kind == TN_ZERO_HALF;
-  *codes = true;
-  for (int64_t i = 0; i < x->s.N * x->s.blocks; i++) {
-    const float z = x->s.zeros[i];
-    *usual = *usual && z == middle;
-    *codes = *codes && z >= 0 && z <= top && rintf(z) == z;
-  }
 }
 
 /* Zeros as codes where they are such, else as numbers; nothing where all are usual. */
@@ -150,7 +79,7 @@ static tn_status add_table(product *x, const char *what, size_t n_dims, const in
                            char **made) {
   const uint64_t n = (uint64_t)(dims[0] * (n_dims > 1 ? dims[1] : 1)) * sizeof *v;
   tn_status st = TN_OK;
-  if (!*made) st = add_initializer(x->w, x->f->name, what, F32, n_dims, dims, v, n, made);
+  if (!*made) st = tni_qz_add_initializer(x->w, x->f->name, what, F32, n_dims, dims, v, n, made);
   x->in[x->n_in++] = *made;
   return st;
 }
@@ -174,20 +103,6 @@ static tn_status add_levels(product *x) {
 }
 
 /* --- the node --- */
-
-tn_status tni_qz_take(tni_qz_node *x, Onnx__NodeProto *n, const char *op, const char *domain) {
-  tni_qz_writer *w = x->w;
-  n->input = tni_arena_memdup(w->arena, x->in, sizeof x->in, _Alignof(char *));
-  n->attribute = tni_arena_memdup(w->arena, x->attrs, sizeof x->attrs, _Alignof(Onnx__AttributeProto *));
-  if (!n->input || !n->attribute) return tni_qz_no_memory(w);
-  n->n_input = x->n_in;
-  n->n_attribute = x->n_attrs;
-  n->op_type = (char *)(uintptr_t)op;
-  n->domain = (char *)(uintptr_t)domain;
-  w->own = w->own || strcmp(domain, TNI_OWN_DOMAIN) == 0;
-  w->contrib = w->contrib || strcmp(domain, TNI_QZ_CONTRIB) == 0;
-  return TN_OK;
-}
 
 static tn_status rewrite(product *x, Onnx__NodeProto *n) {
   const bool levels = x->f->grid.levels;
@@ -225,7 +140,7 @@ tn_status tni_qz_share_codes(tni_qz_writer *w, Onnx__NodeProto *n, const Onnx__N
   const int64_t shape[] = {lender->N, lender->K * f->bits / 8}, two = 2;
   char name[1024];
   snprintf(name, sizeof name, "%s_shape", x.p->output);
-  Onnx__TensorProto *t = new_tensor(w, name, ONNX__TENSOR_PROTO__DATA_TYPE__INT64, 1, &two);
+  Onnx__TensorProto *t = tni_qz_new_tensor(w, name, ONNX__TENSOR_PROTO__DATA_TYPE__INT64, 1, &two);
   snprintf(name, sizeof name, "%s_codes", x.p->output);
   char **in = TNI_NEW_ARRAY(w->arena, char *, 2), **out = TNI_NEW_ARRAY(w->arena, char *, 1);
   if (!t || !in || !out || !(out[0] = tni_arena_strdup(w->arena, name)) ||

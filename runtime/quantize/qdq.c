@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "runtime/graph/graph.h"
-#include "runtime/quantize/product.h"
+#include "runtime/quantize/node.h"
 
 enum { U8 = ONNX__TENSOR_PROTO__DATA_TYPE__UINT8, I8 = ONNX__TENSOR_PROTO__DATA_TYPE__INT8 };
 enum { U4 = 21, I4 = 22 }; /* of TensorProto, which Tenon's schema does not name */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A product on its way into the file.
+ * A node on its way into the file, and what it is made of.
  */
-#ifndef TENON_QUANTIZE_PRODUCT_H
-#define TENON_QUANTIZE_PRODUCT_H
+#ifndef TENON_QUANTIZE_NODE_H
+#define TENON_QUANTIZE_NODE_H
 
 #include "runtime/quantize/write.h"
 
@@ -21,6 +21,11 @@ typedef struct tni_qz_node {
   bool by_rows; /* scales and zeros are matrices, as GatherBlockQuantized has them */
 } tni_qz_node;
 
+TN_MUST_CHECK Onnx__TensorProto *tni_qz_new_tensor(tni_qz_writer *w, const char *name, int32_t dtype, size_t n_dims,
+                                                   const int64_t *dims);
+/* OF_WHAT in the data file; *name lives as long as w's arena. */
+TN_MUST_CHECK tn_status tni_qz_add_initializer(tni_qz_writer *w, const char *of, const char *what, int32_t dtype, size_t n_dims,
+                                               const int64_t *dims, const void *data, uint64_t n, char **name);
 /* The next operand, an initializer. */
 TN_MUST_CHECK tn_status tni_qz_add_operand(tni_qz_node *x, const char *what, int32_t dtype, size_t n_dims, const int64_t *dims,
                                            const void *data, uint64_t n);
