@@ -126,13 +126,15 @@ void tni_obs_own(layer *l, const tni_cf_loan *lent, const tn_program_info *f) {
 
 /* --- errors ------------------------------------------------------------------------------------------------------- */
 
+static const char earlier_text[] = "what an earlier call wrote here";
+
 /* What an earlier call wrote, and a call that fails overwrites. */
 static void write_earlier(tn_error *e) {
   memset(e, 0, sizeof *e);
   e->code = TN_E_IO;
   e->vendor_code = 4711;
   e->node = e->task = TN_NONE;
-  strcpy(e->message, "what an earlier call wrote here");
+  strcpy(e->message, earlier_text);
   strcpy(e->where, "earlier");
 }
 
@@ -163,10 +165,16 @@ void tni_obs_error_over(layer *l, const char *call, tn_status st, tni_obs_lent_e
     tni_obs_wrong(l, "%s leaves a text in its tn_error without an end: it has 256 bytes with the 0 (types.h)", call);
   e->error.message[sizeof e->error.message - 1] = e->error.where[sizeof e->error.where - 1] = '\0';
   if (st == TN_OK) return;
-  if (is_earlier(&e->error) && st != TN_E_NO_MEMORY && st != TN_E_CANCELLED && st != TN_E_IO)
+  const bool may_be_silent = st == TN_E_NO_MEMORY || st == TN_E_CANCELLED;
+  if (is_earlier(&e->error) && !may_be_silent)
     tni_obs_wrong(l, "%s fails with status %d and leaves what an earlier call wrote in its tn_error: a call that fails "
                      "overwrites it (types.h)", call, st);
-  if (is_earlier(&e->error)) e->error.code = TN_OK, e->error.vendor_code = 0, e->error.message[0] = e->error.where[0] = '\0';
+  if (is_earlier(&e->error)) {
+    e->error.code = st;
+    e->error.vendor_code = 0;
+    e->error.where[0] = '\0';
+    if (may_be_silent) e->error.message[0] = '\0';
+  }
   if (e->error.code != TN_OK && e->error.code != st)
     tni_obs_wrong(l, "%s returns status %d, and its tn_error says %d", call, st, e->error.code);
   if (!e->error.message[0] && st != TN_E_NO_MEMORY && st != TN_E_CANCELLED)
