@@ -9,7 +9,7 @@
 tn_status fail(tn_error *err, tn_status st, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  if (err && err->code == TN_OK) {
+  if (err) {
     err->code = st;
     vsnprintf(err->message, sizeof err->message, fmt, ap);
   }

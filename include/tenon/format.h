@@ -218,7 +218,7 @@ struct tn_format {
   const tn_numerics *numerics;
   /* Numerics for given params (may differ by group); NULL: always `numerics`. */
   const tn_numerics *(*numerics_of)(const tn_format *f, const int64_t *params, uint32_t n);
-  /* Pure. */
+  /* Pure. An N or K that is no multiple of the format's tiles may be refused; claim refuses such a weight then. */
   tn_status (*size)(const tn_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n, tn_pack_size *out);
   /* Begins: may read the whole tensor once. Memory from host->alloc. w lives until end. */
   tn_status (*begin)(const tn_host *host, const tn_format *f, const tn_weight *w, const int64_t *params, uint32_t n,

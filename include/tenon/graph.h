@@ -238,7 +238,7 @@ typedef struct tn_claim_sink {
   void *ctx; /* the host's, the first argument of what follows */
   /* Every node, exactly once. */
   tn_status (*node)(void *ctx, tn_id node, const tn_claim *c);
-  /* All or nothing; groups may overlap. */
+  /* All or nothing; groups may overlap. What a node outside reads too is one of tn_subgraph.outputs, and is written too. */
   tn_status (*group)(void *ctx, const tn_id *nodes, uint32_t n, const tn_claim *c);
   /* Layouts of a cache, best first, 64 at most, alignments up to 65536. Once a cache, by either of its two values. */
   tn_status (*state)(void *ctx, tn_id value, const tn_layout *const *accepted, uint32_t n);

@@ -102,11 +102,11 @@ typedef struct tn_run {
   /* Nonzero once the step is to stop; poll between tiles and return TN_E_CANCELLED. */
   int32_t (*cancelled)(const struct tn_run *run);
 } tn_run;
-
+/* CHECKED: task by task, results are compared: who fuses steps makes each of them a task then, with dense values between. */
 enum { TN_HOST_CHECKED = 1, TN_HOST_PROFILE = 2, TN_HOST_PRIVILEGED = 4 };
 enum { TN_TAG_PLUGIN = 0, TN_TAG_SCRATCH = 1, TN_TAG_PACK = 2 };
 enum { TN_OPT_BOOL = 1, TN_OPT_INT = 2, TN_OPT_FLOAT = 3, TN_OPT_STRING = 4 };
-
+/* PROFILE: spans are kept. PRIVILEGED: the process has rights that its caller lacks: take nothing from the environment. */
 /* What the host gives. Outlives the plugin. Two hosts in one process are two ctx; a plugin keeps no globals of its own. */
 typedef struct tn_host {
   tn_hdr h;
@@ -303,8 +303,8 @@ typedef struct tn_item {
   const tn_view *dst;
   tn_ticket *ticket; /* for host->done */
   int64_t ready;     /* when its inputs were ready, on caps->clock */
-  /* 1.1: on clock 0: when the host gives the item up, and the device with it; 0: never. A driver that can should give up
-   * a little earlier, and say why. */
+  /* 1.1: on clock 0: when the host gives up the item and the device; 0: never. A driver that can gives up a little earlier, by
+   * done and a text: with TN_E_DEVICE_LOST, or with TN_E_INTERNAL where the device goes on and that run alone has failed. */
   int64_t deadline;
   uint32_t priority; /* 1.1: TN_PRIORITY_*, a wish: against other work of the hardware */
   uint32_t n_waits;

@@ -59,9 +59,9 @@ typedef struct tn_hdr {
 /* True if member m of the growing struct *p lies inside p->h.size. */
 #define TN_HAS(p, type, m) ((p)->h.size >= TN_UPTO(type, m))
 
-/* Caller-owned error: zero or initialised by the caller, overwritten by each call that fails, freed by nobody.
- * `node`/`task` are TN_NONE where unknown. A message that is too long ends with "…"; tn_long_error has room for all of
- * it. */
+/* Caller-owned error: zero or initialised by the caller, overwritten by each call that fails (an earlier one may have left
+ * its code and text there), freed by nobody. `node`/`task` are TN_NONE where unknown. A message that is too long ends with
+ * "…"; tn_long_error has room for all of it. */
 typedef struct tn_error {
   tn_hdr h;
   int32_t code;        /* TN_E_* */

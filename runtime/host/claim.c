@@ -121,8 +121,8 @@ static void judge_node(tn_claim *c, const tni_host_device *d, const tn_graph *g,
 
 tn_status tni_hdev_claim(tn_device *dev, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink,
                          tn_error *err) {
+  tni_error_begin(err);
   const tni_host_device *d = (const tni_host_device *)dev;
-  (void)err;
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     tn_claim c = {.h = TN_HDR(tn_claim)};
     judge_node(&c, d, g, i, at);

@@ -85,6 +85,7 @@ static tn_status prepare_weight(tn_program *p, tni_htask *t, tn_id slot, tn_erro
 }
 
 tn_status tni_hdev_set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
+  tni_error_begin(err);
   (void)blob; /* no need has a format */
   if (slot >= p->info.n_slots || p->slots[slot].kind != TN_SLOT_WEIGHT)
     return tni_fail(err, TN_E_INVALID, "host", "slot %u takes no constant", slot);
@@ -104,6 +105,7 @@ tn_status tni_hdev_set(tn_program *p, tn_id slot, const tn_view *view, const tn_
 }
 
 tn_status tni_hdev_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
+  tni_error_begin(err);
   if (task >= p->info.n_tasks) return tni_fail(err, TN_E_INVALID, "host", "no task %u", task);
   const tni_htask *t = &p->tasks[task];
   const tn_host *host = p->dev->host;
@@ -261,6 +263,7 @@ static bool has_state(const tn_plan *plan) {
 }
 
 tn_status tni_hdev_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, tn_args **out, tn_error *err) {
+  tni_error_begin(err);
   const tni_htask *t = plan->task;
   const tn_host *host = plan->program->dev->host;
   const size_t count = (size_t)t->node->n_in + t->node->n_out;
@@ -292,6 +295,7 @@ tn_status tni_hdev_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, t
 }
 
 tn_status tni_hdev_args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
+  tni_error_begin(err);
   if (use > a->plan->task->pub.n_uses) return tni_fail(err, TN_E_INVALID, a->plan->task->pub.name, "no use %u", use);
   return attach_use(a, use, view, err);
 }

@@ -304,6 +304,7 @@ static bool allocate_program(host_build *b, tni_hpool *tmp) {
 }
 
 tn_status tni_hdev_lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err) {
+  tni_error_begin(err);
   tni_host_device *dev = (tni_host_device *)d;
   tni_hpool tmp = {.host = dev->host};
   tn_program *p = dev->host->alloc(dev->host->ctx, sizeof *p, 16, TN_TAG_PLUGIN);

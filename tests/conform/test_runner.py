@@ -163,6 +163,23 @@ class Runner(unittest.TestCase):
             self.assertIn('no listing: ', p.stderr)
             self.assertIn(says, p.stderr)
 
+    def test_model_that_is_no_language_model(self):
+        """Nothing that the plugin did: not asked, and the reason says what asks such a model."""
+        try:
+            from onnx import TensorProto, helper, save
+        except ImportError:
+            self.skipTest('no onnx')
+        f = TensorProto.FLOAT
+        graph = helper.make_graph([helper.make_node('Relu', ['x'], ['y'])], 'g', [helper.make_tensor_value_info('x', f, [1, 4])],
+                                  [helper.make_tensor_value_info('y', f, [1, 4])])
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid('', 13)], ir_version=8),
+             os.path.join(self.dir.name, 'model.onnx'))
+        p = subprocess.run([TENON, 'conform', PLUGIN, '--worker', CONFORM, '--case', 'honesty/model', '--model', self.dir.name,
+                            '--format', 'json'], capture_output=True, text=True, timeout=60)
+        case = json.loads(p.stdout)['cases'][0]
+        self.assertEqual((case['name'], case['verdict']), ('honesty/model', 'skip'))
+        self.assertIn('tenon verify MODEL', json.dumps(case))
+
     def test_not_loaded(self):
         p = self.run_kit('--case', 'a/pass', env={'UNLOADED': '1', 'WHY': 'entry: no board'})
         self.assertEqual(p.returncode, 5)

@@ -44,13 +44,13 @@ void tni_cm_free(tni_cm_mem *m) {
 }
 
 tn_status tni_cm_fail(tn_error *err, tn_status st, const char *where, const char *fmt, ...) {
-  if (!err || !TN_HAS(err, tn_error, message) || err->code != TN_OK) return st;
+  if (!err || !TN_HAS(err, tn_error, message)) return st;
   err->code = st;
   va_list ap;
   va_start(ap, fmt);
   const int n = vsnprintf(err->message, sizeof err->message, fmt, ap);
   va_end(ap);
   if (n >= (int)sizeof err->message) memcpy(err->message + sizeof err->message - 4, "...", 4); /* it was cut */
-  if (where && TN_HAS(err, tn_error, where)) snprintf(err->where, sizeof err->where, "%s", where);
+  if (TN_HAS(err, tn_error, where)) snprintf(err->where, sizeof err->where, "%s", where ? where : "");
   return st;
 }

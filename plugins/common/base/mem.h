@@ -18,7 +18,7 @@ void *tni_cm_new(tni_cm_mem *m, size_t count, size_t size);
 char *tni_cm_text(tni_cm_mem *m, const char *prefix, const char *text);
 void tni_cm_free(tni_cm_mem *m);
 
-/* Sets an error once: where and message by printf; returns st. err may be NULL. */
+/* Sets an error, whatever it was: where and message by printf; returns st. err may be NULL. */
 tn_status tni_cm_fail(tn_error *err, tn_status st, const char *where, const char *fmt, ...) TN_PRINTF(4, 5);
 
 #endif

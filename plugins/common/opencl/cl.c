@@ -128,6 +128,6 @@ tn_status tni_cl_status(cl_int code) {
 tn_status tni_cl_fail(tn_error *err, cl_int code, const char *where, const char *call) {
   char buf[32];
   tn_status st = tni_cl_status(code);
-  if (err && TN_HAS(err, tn_error, vendor_code) && err->code == TN_OK) err->vendor_code = code;
+  if (err && TN_HAS(err, tn_error, vendor_code)) err->vendor_code = code;
   return tni_cm_fail(err, st, where, "%s: %s", call, tni_cl_error(code, buf));
 }

@@ -175,7 +175,7 @@ static void manifest_ops(tni_cf *cf, const void *arg) {
     if (!claimed)
       tni_cf_note(cf, "`ops` of the manifest lists %s; %s", m.ops[i],
                   is_asked(m.ops[i]) ? "none of the graphs asked with it was claimed"
-                                     : "no graph of the kit's table has it: no case but numbers/ops may ask for it");
+                                     : "no graph of the kit's table has it: no case but numbers/ops and memory/operators may ask for it");
   }
 }
 

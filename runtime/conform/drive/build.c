@@ -205,7 +205,30 @@ static tn_id random_constant(tni_cn_graph *b, const char *name, uint32_t dtype, 
   return v;
 }
 
-/* "x[S,64]", "i[S]<50>", "k[2]=1,-1", "-" */
+/* Bytes and what quantizes: 'U', 'I' of 8 bits, 'N' of 32, 'q' scales; numbers that are given, the first of them again after
+ * the last, or random ones. */
+static tn_id quantizing(tni_cn_graph *b, const char *name, char kind, char *dims, char *list, tni_cf_rng *r) {
+  int64_t d[MAX_INTS], given[MAX_INTS], count = 1;
+  float ignored[MAX_INTS], scales[MAX_INTS];
+  const uint32_t rank = numbers_read(dims, d, ignored), n = list ? numbers_read(list, given, scales) : 0;
+  tni_tensor t = {.dtype = kind == 'q' ? TN_DT_F32 : kind == 'N' ? TN_DT_I32 : kind == 'I' ? TN_DT_I8 : TN_DT_U8, .rank = rank};
+  if (rank > TN_MAX_RANK) return TN_NONE;
+  memcpy(t.dims, d, rank * sizeof *d);
+  for (uint32_t i = 0; i < rank; i++) count *= d[i];
+  if (!tensor_room(b, &t)) return TN_NONE;
+  for (int64_t i = 0; i < count; i++) {
+    const uint64_t x = tni_cf_rng_next(r);
+    if (kind == 'q')
+      ((float *)t.data)[i] = n ? scales[i % n] : 0.004f + (float)(x % 1000) * 0.00003f;
+    else if (kind == 'N')
+      ((int32_t *)t.data)[i] = n ? (int32_t)given[i % n] : (int32_t)(x % 601) - 300;
+    else
+      ((uint8_t *)t.data)[i] = (uint8_t)(n ? given[i % n] : (int64_t)(x % 256));
+  }
+  return add_tensor(b, name, &t);
+}
+
+/* "x[S,64]", "i[S]<50>", "k[2]=1,-1", "U[]=128", "-" */
 static bool operand_read(tni_cn_graph *b, const char *word, float scale, tni_cf_rng *r, tni_cn_operand *o) {
   char dims[128] = "", tail[256] = "", name[32];
   *o = (tni_cn_operand){.kind = word[0], .value = TN_NONE};
@@ -221,6 +244,12 @@ static bool operand_read(tni_cn_graph *b, const char *word, float scale, tni_cf_
     case 'c':
       o->value = random_constant(b, name, word[0] == 'c' ? TN_DT_F32 : b->dtype, dims, scale, r);
       break;
+    case 'U':
+    case 'I':
+    case 'N':
+    case 'q':
+      o->value = quantizing(b, name, word[0], dims, tail[0] == '=' ? tail + 1 : NULL, r);
+      break;
     case 'k':
       o->value = given_ints(b, name, dims, tail[0] == '=' ? tail + 1 : tail);
       break;
@@ -228,6 +257,8 @@ static bool operand_read(tni_cn_graph *b, const char *word, float scale, tni_cf_
       const uint32_t t = word[0] == 'i'   ? TN_DT_I64
                          : word[0] == 'b' ? TN_DT_BOOL
                          : word[0] == 'f' ? TN_DT_F32
+                         : word[0] == 'u' ? TN_DT_U8
+                         : word[0] == 's' ? TN_DT_I8
                                           : b->dtype;
       o->value = tni_cn_value(b, name, TN_VALUE_INPUT, t, dims);
       b->in[b->n_in++] = o->value;

@@ -11,8 +11,9 @@
 enum { TNI_CN_MAX_IN = 10, TNI_CN_MAX_OUT = 8 };
 
 /* One operand. kind: 'x' an input of the graph of the row's dtype, 'h' the same, a mask that hides, 'f' one of float32,
- * 'i' int64 in [0, limit), 'b' bool, 'w' a constant of the row's dtype, 'c' a constant of float32, 'k' a constant of
- * given int64s, '-' absent. */
+ * 'i' int64 in [0, limit), 'b' bool, 'u' uint8, 's' int8, 'w' a constant of the row's dtype, 'c' a constant of float32,
+ * 'k' a constant of given int64s, 'U' of uint8, 'I' of int8, 'N' of int32, 'q' of float32 above 0 (these four given, or
+ * random), '-' absent. */
 typedef struct tni_cn_operand {
   char kind;
   tn_id value;

@@ -169,6 +169,17 @@ static const tni_cf_graph_row graph_rows[] = {
     {"pool/average", VISION, OP("AveragePool", 19, "x[1,8,S,12]", "kernel_shape=2,2 strides=2,2")},
     {"pool/global", VISION, OP("GlobalAveragePool", 1, "x[1,8,S,12]", "")},
     {"pool/global-max", 0, OP("GlobalMaxPool", 1, "x[1,8,S,12]", "")},
+    /* Bytes: unsigned and signed, zero points that are not 0, scales of each channel. */
+    {"quant/conv", 0,
+     OP("QLinearConv", 10, "u[1,8,S,12] q[]=0.02 U[]=131 I[16,8,3,3] q[16] I[16]=0 q[]=0.9 U[]=119 N[16]", "pads=1,1,1,1")},
+    {"quant/conv-integer", 0, OP("ConvInteger", 10, "u[1,8,S,12] I[16,8,3,3] U[]=131 I[]=3", "pads=1,1,1,1")},
+    {"quant/matmul", 0, OP("QLinearMatMul", 21, "s[S,64] q[]=0.02 I[]=-5 I[64,48] q[48] I[48]=0 q[]=0.5 I[]=7", "")},
+    {"quant/matmul-integer", 0, OP("MatMulInteger", 10, "u[S,64] I[64,48] U[]=131 I[]=0", "")},
+    {"quant/quantize", 0, OP("QuantizeLinear", 13, "x[S,64] q[]=0.03 U[]=131", "")},
+    {"quant/dequantize", 0, OP("DequantizeLinear", 13, "u[S,64] q[]=0.03 U[]=131", "")},
+    {"quant/dynamic", 0, .spec = {.op = "DynamicQuantizeLinear", .inputs = "x[S,64]", .attrs = "", .version = 11,
+                                  .dtype = TN_DT_F32, .n_out = 3, .scale = 1}},
+    {"hardswish", 0, OP("HardSwish", 14, "x[S,64]", "")},
     {"batchnorm", VISION, OP("BatchNormalization", 15, "x[1,8,S,12] w[8] w[8] w[8] w[8]", "")},
 };
 
@@ -250,7 +261,7 @@ static void fill_input(const tni_cf_rig *rig, uint32_t i, tni_cf_rng *r) {
     else if (t->dtype == TN_DT_I64)
       ((int64_t *)t->data)[k] = (int64_t)(tni_cf_rng_next(r) % (uint64_t)limit);
     else
-      ((uint8_t *)t->data)[k] = tni_cf_rng_next(r) & 1;
+      ((uint8_t *)t->data)[k] = (uint8_t)(tni_cf_rng_next(r) & (t->dtype == TN_DT_BOOL ? 1 : 255));
   }
 }
 

@@ -11,7 +11,7 @@
 
 #include "runtime/conform/edges/parts.h"
 
-enum { MOST_ROWS = 4096, PAGE = 4096, FEW_N = 24, FEW_K = 160 };
+enum { MOST_ROWS = 4096, PAGE = 4096 };
 
 /* A format with params that are taken. */
 typedef struct bench {
@@ -20,6 +20,7 @@ typedef struct bench {
   const tn_format *f;
   int64_t params[9];
   uint32_t n_params;
+  int64_t N, K; /* of small matrices */
   tn_stats stats;
   float *zeros;
 } bench;
@@ -76,7 +77,7 @@ typedef struct giant {
 static bool giant_make(bench *b, giant *g) {
   tn_pack_size z = {0};
   *g = (giant){.K = 8192};
-  for (g->N = (INT64_C(1) << 33) / g->K + 1000; g->N < INT64_C(1) << 28; g->N *= 2) {
+  for (g->N = (INT64_C(1) << 33) / g->K + 1024; g->N < INT64_C(1) << 28; g->N *= 2) {
     if (b->f->size(b->f, g->N, g->K, b->params, b->n_params, &z) != TN_OK) return false;
     g->unit = z.row_unit ? z.row_unit : 1;
     g->bytes = z.bytes;
@@ -170,21 +171,21 @@ static void ask_far(bench *b) {
 /* The source fails at its n-th call, once where all rows are asked for in one range, or from then on: begin, rows or end says
  * so, and everything comes back. */
 static bool source_fails(bench *b, long long at, bool once) {
-  source s = source_make(b, FEW_N, FEW_K);
+  source s = source_make(b, b->N, b->K);
   tn_pack_size z = {0};
   tn_pack *p = NULL;
   tn_error e;
   tni_error_init(&e);
   const long long live = atomic_load(&b->p.host.live);
   *(once ? &s.fail_at : &s.fail_from) = at;
-  if (b->f->size(b->f, FEW_N, FEW_K, b->params, b->n_params, &z) != TN_OK) return false;
+  if (b->f->size(b->f, b->N, b->K, b->params, b->n_params, &z) != TN_OK) return false;
   uint8_t *blob = aligned_alloc(PAGE, (z.bytes + PAGE) / PAGE * PAGE);
   if (!blob) return false;
   tn_status st = b->f->begin(&b->p.host.pub, b->f, &s.w, b->params, b->n_params, &p, &e);
   if (st != TN_OK && !e.message[0]) tni_cf_fail(b->cf, "%s: begin fails without a text", b->f->name);
-  const int64_t step = once ? FEW_N : z.row_unit;
-  for (int64_t n = 0; st == TN_OK && n < FEW_N; n += step)
-    st = b->f->rows(p, n, n + step < FEW_N ? n + step : FEW_N, blob);
+  const int64_t step = once ? b->N : z.row_unit;
+  for (int64_t n = 0; st == TN_OK && n < b->N; n += step)
+    st = b->f->rows(p, n, n + step < b->N ? n + step : b->N, blob);
   const bool failed = s.calls >= at;
   const tn_status end = p ? b->f->end(p, st == TN_OK ? blob : NULL) : TN_OK;
   if (failed && st == TN_OK && end == TN_OK)
@@ -202,10 +203,10 @@ static void unknown_params(bench *b) {
   tn_pack_size z = {0};
   memcpy(more, b->params, b->n_params * sizeof *more);
   more[b->n_params] = INT64_C(0x7654321);
-  if (b->f->size(b->f, FEW_N, FEW_K, more, b->n_params + 1, &z) == TN_OK)
+  if (b->f->size(b->f, b->N, b->K, more, b->n_params + 1, &z) == TN_OK)
     tni_cf_fail(b->cf, "%s: size takes %u params and %u: params that a format does not know are refused (plugin.h)",
                 b->f->name, b->n_params, b->n_params + 1);
-  source s = source_make(b, FEW_N, FEW_K);
+  source s = source_make(b, b->N, b->K);
   tn_pack *p = NULL;
   tn_error e;
   tni_error_init(&e);
@@ -262,15 +263,15 @@ static uint8_t *quant_pack(bench *b, old_quant *q, uint32_t size, uint64_t *byte
   tn_error e;
   tni_error_init(&e);
   q->q.h = (tn_hdr){.size = size, .major = TN_ABI_MAJOR, .minor = size < sizeof(tn_quant) ? 0 : TN_ABI_MINOR};
-  source s = source_make(b, FEW_N, FEW_K);
+  source s = source_make(b, b->N, b->K);
   s.w.quant = &q->q;
   s.w.rows = quant_rows;
-  *st = b->f->size(b->f, FEW_N, FEW_K, b->params, b->n_params, &z);
+  *st = b->f->size(b->f, b->N, b->K, b->params, b->n_params, &z);
   uint8_t *blob = *st == TN_OK ? aligned_alloc(PAGE, (z.bytes + PAGE) / PAGE * PAGE) : NULL;
   if (!blob) return NULL;
   memset(blob, 0, z.bytes);
   *st = b->f->begin(&b->p.host.pub, b->f, &s.w, b->params, b->n_params, &p, &e);
-  if (*st == TN_OK) *st = b->f->rows(p, 0, FEW_N, blob);
+  if (*st == TN_OK) *st = b->f->rows(p, 0, b->N, blob);
   const tn_status end = p ? b->f->end(p, *st == TN_OK ? blob : NULL) : TN_OK;
   if (*st == TN_OK) *st = end;
   *bytes = z.bytes;
@@ -280,7 +281,7 @@ static uint8_t *quant_pack(bench *b, old_quant *q, uint32_t size, uint64_t *byte
 static void old_quants(bench *b) {
   old_quant q = {.q = {.bits = 4, .group = 32, .scheme = TN_QUANT_AFFINE, .scale_dtype = TN_DT_F32, .grid = quant_grid,
                        .zero_kind = TN_ZERO_HALF},
-                 .K = FEW_K};
+                 .K = b->K};
   uint64_t bytes = 0, old_bytes = 0;
   tn_status st, old;
   uint8_t *now = quant_pack(b, &q, sizeof(tn_quant), &bytes, &st);
@@ -324,21 +325,21 @@ static tn_status rows_made(const tn_weight *w, int64_t n0, int64_t n1, float *ds
 
 /* Packs and unpacks with structs as they are or as a later host has them; bytes is what was packed, w what came back. */
 static tn_status with_structs(bench *b, bool later, uint8_t *bytes, uint64_t n_bytes, int64_t unit, float *w) {
-  const int64_t box[4] = {0, FEW_N, 0, FEW_K};
+  const int64_t box[4] = {0, b->N, 0, b->K};
   lent weight, stats, blob;
   tn_pack *p = NULL;
   tn_error e;
   tni_error_init(&e);
-  b->stats.n = FEW_K;
-  tn_weight mine = {.h = TN_HDR(tn_weight), .N = FEW_N, .K = FEW_K, .dtype = TN_DT_F32, .rows = rows_made};
+  b->stats.n = (uint32_t)b->K;
+  tn_weight mine = {.h = TN_HDR(tn_weight), .N = b->N, .K = b->K, .dtype = TN_DT_F32, .rows = rows_made};
   mine.x = lend(&stats, &b->stats, sizeof b->stats, later);
-  const tn_blob packed = blob_make(b, bytes, n_bytes, FEW_N, FEW_K);
+  const tn_blob packed = blob_make(b, bytes, n_bytes, b->N, b->K);
   const tn_weight *theirs = lend(&weight, &mine, sizeof mine, later);
   const tn_blob *of = lend(&blob, &packed, sizeof packed, later);
   memset(bytes, 0, n_bytes);
   tn_status st = theirs && of && mine.x ? TN_OK : TN_E_NO_MEMORY;
   if (st == TN_OK) st = b->f->begin(&b->p.host.pub, b->f, theirs, b->params, b->n_params, &p, &e);
-  for (int64_t n = 0; st == TN_OK && n < FEW_N; n += unit) st = b->f->rows(p, n, n + unit < FEW_N ? n + unit : FEW_N, bytes);
+  for (int64_t n = 0; st == TN_OK && n < b->N; n += unit) st = b->f->rows(p, n, n + unit < b->N ? n + unit : b->N, bytes);
   const tn_status end = p ? b->f->end(p, st == TN_OK ? bytes : NULL) : TN_OK;
   if (st == TN_OK) st = end;
   if (st == TN_OK) st = b->f->unpack(of, box, w);
@@ -349,21 +350,21 @@ static tn_status with_structs(bench *b, bool later, uint8_t *bytes, uint64_t n_b
 }
 
 static void later_structs(bench *b) {
-  enum { FLOATS = FEW_N * FEW_K };
+  const size_t floats = (size_t)(b->N * b->K);
   tn_pack_size z = {0};
-  if (b->f->size(b->f, FEW_N, FEW_K, b->params, b->n_params, &z) != TN_OK) return;
+  if (b->f->size(b->f, b->N, b->K, b->params, b->n_params, &z) != TN_OK) return;
   uint8_t *bytes[2] = {NULL, NULL};
-  float *w = calloc(2 * FLOATS, sizeof *w);
+  float *w = calloc(2 * floats, sizeof *w);
   tn_status st[2] = {TN_E_NO_MEMORY, TN_E_NO_MEMORY};
   for (int i = 0; w && i < 2; i++)
     if ((bytes[i] = aligned_alloc(PAGE, (z.bytes + PAGE) / PAGE * PAGE)))
-      st[i] = with_structs(b, i, bytes[i], z.bytes, z.row_unit ? z.row_unit : 1, w + i * FLOATS);
+      st[i] = with_structs(b, i, bytes[i], z.bytes, z.row_unit ? z.row_unit : 1, w + (size_t)i * floats);
   if (st[0] == TN_OK && st[1] != TN_OK)
     tni_cf_fail(b->cf,
                 "a tn_weight, tn_stats or tn_blob of a later minor, which is longer, is refused: %s: %s: compare h.size with "
                 "TN_UPTO, or ask TN_HAS (plugin.h, rule 1)",
                 b->f->name, tni_status_name(st[1]));
-  else if (st[0] == TN_OK && (memcmp(bytes[0], bytes[1], z.bytes) != 0 || memcmp(w, w + FLOATS, FLOATS * sizeof *w) != 0))
+  else if (st[0] == TN_OK && (memcmp(bytes[0], bytes[1], z.bytes) != 0 || memcmp(w, w + floats, floats * sizeof *w) != 0))
     tni_cf_fail(b->cf, "with a tn_weight, tn_stats or tn_blob of a later minor other bytes or weights come: %s (plugin.h, "
                        "rule 1)", b->f->name);
   free(bytes[0]);
@@ -412,6 +413,13 @@ static bool params_find(bench *b) {
   return false;
 }
 
+/* [64,256], where its tiles take no others (format.h, size). */
+static void shape_find(bench *b) {
+  tn_pack_size z;
+  b->N = 24, b->K = 160;
+  if (b->f->size(b->f, b->N, b->K, b->params, b->n_params, &z) != TN_OK) b->N = 64, b->K = 256;
+}
+
 static void ask_format(tni_cf *cf, const void *arg) {
   const job *j = arg;
   bench *b = TNI_NEW(cf->arena, bench);
@@ -425,7 +433,9 @@ static void ask_format(tni_cf *cf, const void *arg) {
   if (st != TN_OK) tni_cf_fail(cf, "%s: %s", b->p.step, b->p.err.message);
   for (uint32_t i = 0; st == TN_OK && i < b->p.plugin->n_formats; i++)
     if (!strcmp(b->p.plugin->formats[i]->name, j->format)) b->f = b->p.plugin->formats[i];
-  if (b->f && b->zeros && params_find(b))
+  const bool has = b->f && b->zeros && params_find(b);
+  if (has) shape_find(b);
+  if (has)
     j->ask(b);
   else if (st == TN_OK)
     tni_cf_skip(cf, "no params are known that %s takes", j->format);

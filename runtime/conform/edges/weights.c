@@ -125,7 +125,7 @@ static void ask_weights(tni_cf *cf, const void *arg) {
     return;
   }
   if (!tni_cf_host_open(cf, &h, NULL)) return;
-  if (product_run(cf, &h, N / SMALLER, &seconds)) {
+  if (product_run(cf, &h, N / SMALLER / 64 * 64, &seconds)) {
     if (seconds > SLOWEST_S && !cf->subject->thorough)
       tni_cf_skip(cf, "slow: the kit waited %.1f s for a product with 2^27 weights, and asks for one with 2^31 up to %.1f s; "
                       "--thorough asks for it whatever it takes", seconds, SLOWEST_S);

@@ -135,6 +135,10 @@ static bool add_step(gen_work *w, const tni_gen_step *s) {
       return tni_gen_add_conv(w, s);
     case TNI_GEN_POOL:
       return tni_gen_add_pool(w, s);
+    case TNI_GEN_BLOCK:
+      return tni_gen_add_block(w, s);
+    case TNI_GEN_BETWEEN:
+      return tni_gen_add_between(w, s);
     case TNI_GEN_BATCHNORM:
       return tni_gen_add_batchnorm(w, s);
     case TNI_GEN_ATTENTION:
@@ -167,7 +171,7 @@ static bool set_outputs(gen_work *w) {
     bool read = false;
     for (uint32_t n = 0; n < b->g->n_nodes && !read; n++)
       for (uint32_t k = 0; k < b->g->nodes[n]->pub.n_in; k++) read = read || b->g->nodes[n]->pub.in[k] == w->v[i].id;
-    if (!read || (w->g->values >> i) % 5 == 0) b->out[b->n_out++] = w->v[i].id;
+    if (!read || (w->g->values >> i) % 5 == 0 || w->outputs >> i & 1) b->out[b->n_out++] = w->v[i].id;
   }
   return b->n_out > 0 && tni_cn_end(b);
 }

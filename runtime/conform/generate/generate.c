@@ -60,8 +60,16 @@ static const struct {
              {{TNI_GEN_POOL, 3, 10, 5}, "GlobalMaxPool", "pool/global-max", 0},
              {{TNI_GEN_BATCHNORM, 0, 0, 0}, "BatchNormalization", "batchnorm", 0},
              {{TNI_GEN_ATTENTION, 0, 0, 0}, "Attention", "attention", 0},
+             {{TNI_GEN_ATTENTION, 5, 6, 3}, "Attention", "attention", 0}, /* a mask that hides */
+             {{TNI_GEN_ATTENTION, 0, 2, 1}, "Attention", "attention", 0}, /* caches */
              {{TNI_GEN_ROTARY, 0, 0, 0}, "RotaryEmbedding", "rotary", 0},
-             {{TNI_GEN_GATHER, 0, 0, 0}, "Gather", "gather/rows", 0}};
+             {{TNI_GEN_GATHER, 0, 0, 0}, "Gather", "gather/rows", 0},
+             {{TNI_GEN_BLOCK, 0, 0, 0}, "Conv", "conv/", 0},
+             {{TNI_GEN_BLOCK, 5, 8, 3}, "Conv", "conv/", 0}, /* with what it reads itself added */
+             {{TNI_GEN_BETWEEN, 5, 8, 0}, "Div", "div", 0},
+             {{TNI_GEN_BETWEEN, 5, 8, 2}, "Exp", "exp", 0},
+             {{TNI_GEN_BETWEEN, 5, 8, 3}, "Sqrt", "sqrt", 0},
+             {{TNI_GEN_BETWEEN, 5, 8, 5}, "Clip", "clip", 0}};
 enum { N_FORMS = sizeof forms / sizeof *forms };
 
 typedef struct draws {

@@ -7,7 +7,7 @@
 
 #include "runtime/conform/generate/recipe.h"
 
-enum { MOST_VALUES = 20, MOST_RANK = 5, MOST_WIDTH = 640, SYMBOL = -1 };
+enum { MOST_VALUES = 32, MOST_RANK = 5, MOST_WIDTH = 640, SYMBOL = -1 };
 
 typedef struct gen_value {
   tn_id id;
@@ -21,6 +21,7 @@ typedef struct gen_work {
   tni_cf_rng r;
   gen_value v[MOST_VALUES];
   uint32_t n, n_constants, n_lengths, n_layers;
+  uint64_t outputs; /* bit i: v[i] is one, whoever reads it */
 } gen_work;
 
 /* The newest values are taken most: chains grow. */
@@ -51,6 +52,8 @@ bool tni_gen_add_fused(gen_work *w, const tni_gen_step *s, bool chain);
 bool tni_gen_add_product(gen_work *w, const tni_gen_step *s);
 bool tni_gen_add_conv(gen_work *w, const tni_gen_step *s);
 bool tni_gen_add_pool(gen_work *w, const tni_gen_step *s);
+bool tni_gen_add_block(gen_work *w, const tni_gen_step *s);
+bool tni_gen_add_between(gen_work *w, const tni_gen_step *s);
 bool tni_gen_add_batchnorm(gen_work *w, const tni_gen_step *s);
 bool tni_gen_add_attention(gen_work *w, const tni_gen_step *s);
 bool tni_gen_add_rotary(gen_work *w, const tni_gen_step *s);

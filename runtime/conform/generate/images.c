@@ -3,6 +3,7 @@
  * Steps of images: values of rank 4, [images, channels, S, width]. Along S what lies beside makes up for the window, so
  * that one row still is one; along the width anything goes.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/conform/generate/grow.h"
@@ -69,22 +70,34 @@ static bool add_image(gen_work *w, const gen_value *x, const box *b, int64_t cha
   return tni_gen_add_value(w, &y, id, after(w, b, 1, x->dims[3]));
 }
 
-bool tni_gen_add_conv(gen_work *w, const tni_gen_step *s) {
-  static const int64_t per_group[] = {1, 2, 3, 8, 5, 16};
-  const gen_value x = *tni_gen_pick(w, s->a);
-  if (!is_image(&x)) return tni_gen_add_matmul(w, s);
-  const int64_t C = x.dims[1], how = s->word[3] % 4;
-  const int64_t group = how == 0 ? C : how == 1 && C % 2 == 0 ? 2 : 1;
-  const int64_t O = group * per_group[s->word[3] / 4 % 6];
-  const box b = draw_box(&x, s, false);
-  const int64_t dims[4] = {O, C / group, b.kernel[0], b.kernel[1]};
-  const bool bias = s->word[4] % 2;
-  const tn_id in[3] = {x.id, tni_gen_constant_of(w, 4, dims, 0.25f), bias ? tni_gen_constant(w, 1, 1, O) : TN_NONE};
+/* The newest value is the convolution then. */
+static bool convolve(gen_work *w, const gen_value *x, const box *b, int64_t channels, int64_t group, bool bias) {
+  const int64_t dims[4] = {channels, x->dims[1] / group, b->kernel[0], b->kernel[1]};
+  const tn_id in[3] = {x->id, tni_gen_constant_of(w, 4, dims, 0.25f),
+                       bias ? tni_gen_constant(w, 1, 1, channels) : TN_NONE};
   tni_raw_attr a[6];
-  uint32_t n = put_box(&b, a);
+  uint32_t n = put_box(b, a);
   a[n++] = tni_gen_int_attr("group", group);
   if (in[1] == TN_NONE) return false;
-  return add_image(w, &x, &b, O, tni_gen_apply(w, "", "Conv", 11, in, bias ? 3 : 2, a, n));
+  return add_image(w, x, b, channels, tni_gen_apply(w, "", "Conv", 11, in, bias ? 3 : 2, a, n));
+}
+
+static int64_t draw_group(const gen_value *x, const tni_gen_step *s) {
+  const int64_t C = x->dims[1], how = s->word[3] % 4;
+  return how == 0 ? C : how == 1 && C % 2 == 0 ? 2 : 1;
+}
+
+static int64_t draw_channels(const tni_gen_step *s, int64_t group) {
+  static const int64_t per_group[] = {1, 2, 3, 8, 5, 16};
+  return group * per_group[s->word[3] / 4 % 6];
+}
+
+bool tni_gen_add_conv(gen_work *w, const tni_gen_step *s) {
+  const gen_value x = *tni_gen_pick(w, s->a);
+  if (!is_image(&x)) return tni_gen_add_matmul(w, s);
+  const int64_t group = draw_group(&x, s);
+  const box b = draw_box(&x, s, false);
+  return convolve(w, &x, &b, draw_channels(s, group), group, s->word[4] % 2);
 }
 
 static bool add_global(gen_work *w, const gen_value *x, bool largest) {
@@ -123,4 +136,107 @@ bool tni_gen_add_batchnorm(gen_work *w, const tni_gen_step *s) {
   const tni_raw_attr a = tni_gen_float_attr("epsilon", s->word[1] % 2 ? 1e-5f : 1e-3f);
   if (in[1] == TN_NONE || in[4] == TN_NONE) return false;
   return tni_gen_add_value(w, &x, tni_gen_apply(w, "", "BatchNormalization", 15, in, 5, &a, 1), x.dims[3]);
+}
+
+/* --- what stands behind a convolution, and between two ------------------------------------------------------------ */
+
+static tn_id number(gen_work *w, float v) {
+  char name[16];
+  const int64_t none = 0;
+  snprintf(name, sizeof name, "c%u", w->n_constants++);
+  return tni_cn_constant(w->b, name, TN_DT_F32, 0, &none, &v);
+}
+
+/* The newest value is op of these then, which has the shape of like. */
+static bool apply(gen_work *w, const gen_value *like, const char *op, const tn_id *in, uint32_t n, float alpha) {
+  const tni_raw_attr a = tni_gen_float_attr("alpha", alpha);
+  return tni_gen_add_value(w, like, tni_gen_apply(w, "", op, 18, in, n, &a, alpha != 0), like->dims[3]);
+}
+
+static bool clip(gen_work *w, const gen_value *x, float least, float most) {
+  const tn_id in[3] = {x->id, number(w, least), number(w, most)};
+  return in[1] != TN_NONE && in[2] != TN_NONE && apply(w, x, "Clip", in, 3, 0);
+}
+
+static bool activate(gen_work *w, const gen_value *x, uint32_t how) {
+  static const char *const ops[] = {"Relu", "Clip", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "HardSigmoid", "Clip"};
+  const char *op = ops[how % 8];
+  if (!strcmp(op, "Clip")) return clip(w, x, how % 8 == 1 ? 0 : -0.5f, how % 8 == 1 ? 6 : 1);
+  return apply(w, x, op, &x->id, 1, how % 8 == 3 ? 0.1f : 0);
+}
+
+/* A window that changes no length. */
+static void keep_lengths(box *b) {
+  b->fit = NULL;
+  for (int a = 0; a < 2; a++) {
+    const int64_t all = reach(b, a) - 1;
+    b->stride[a] = 1;
+    b->pads[a] = all / 2;
+    b->pads[2 + a] = all - all / 2;
+  }
+}
+
+/* A convolution, what is added to it (what it reads itself, or another convolution), and an activation: devices make one task
+ * of all. Some values in the middle are outputs, or are read once more. */
+bool tni_gen_add_block(gen_work *w, const tni_gen_step *s) {
+  static const char *const ops[] = {"Add", "Add", "Add", "Add", "Add", "Mul", "Sub", "Max"};
+  const gen_value x = *tni_gen_pick(w, s->a);
+  if (!is_image(&x)) return tni_gen_add_matmul(w, s);
+  const uint32_t how = s->word[5];
+  const bool keeps = how % 2;
+  const int64_t group = draw_group(&x, s), channels = keeps ? x.dims[1] : draw_channels(s, group);
+  box b = draw_box(&x, s, false);
+  if (keeps) keep_lengths(&b);
+  if (!convolve(w, &x, &b, channels, group, s->word[4] % 2)) return false;
+  const uint32_t first = w->n - 1;
+  gen_value z = w->v[first], r = x;
+  if (how / 2 % 4) {
+    if (!keeps || how / 2 % 4 == 2) {
+      if (!convolve(w, &x, &b, channels, 1, false)) return false;
+      r = w->v[w->n - 1];
+    }
+    const bool turned = how / 64 % 2;
+    const tn_id in[2] = {turned ? r.id : z.id, turned ? z.id : r.id};
+    if (!apply(w, &z, ops[how / 8 % 8], in, 2, 0)) return false;
+    z = w->v[w->n - 1];
+  }
+  if (!activate(w, &z, how / 128)) return false;
+  const uint32_t inner = how / 1024 % 4;
+  if (inner == 2) w->outputs |= UINT64_C(1) << first;
+  const tn_id in[2] = {z.id, w->v[w->n - 1].id};
+  return inner != 3 || apply(w, &z, "Add", in, 2, 0);
+}
+
+/* Numbers of 0.5 and more, of the shape of x: an input of the graph, or one number where there can be no more inputs. */
+static tn_id positive(gen_work *w, const gen_value *x) {
+  const bool can = w->b->n_in + 1 < TNI_CN_MAX_IN && x->dims[2] >= SYMBOL;
+  return can ? tni_gen_input(w, 'p', x->dims, 4, 0) : number(w, 1.5f);
+}
+
+/* Operators of which channels that are only filled up become infinite, not a number, or no longer zero: a convolution after
+ * them shows whether somebody reads those. */
+bool tni_gen_add_between(gen_work *w, const tni_gen_step *s) {
+  static const char *const ops[] = {"Div", "Div", "Exp", "Sqrt", "Sigmoid", "Clip", "Mul", "Sub"};
+  gen_value x = *tni_gen_pick(w, s->a);
+  if (!is_image(&x)) return tni_gen_add_matmul(w, s);
+  const uint32_t how = s->word[5] % 8;
+  bool ok = true;
+  if (how == 2 || how == 3) { /* where the next one's argument may lie */
+    ok = clip(w, &x, how == 2 ? -4 : 0.25f, how == 2 ? 4 : 9);
+    x = w->v[w->n - 1];
+  }
+  if (how < 2 || how > 5) {
+    const tn_id p = how == 6 && s->word[4] / 4 % 2 ? x.id : positive(w, &x);
+    const bool turned = how > 5 && s->word[4] / 8 % 2;
+    const tn_id in[2] = {turned ? p : x.id, turned ? x.id : p};
+    ok = p != TN_NONE && apply(w, &x, ops[how], in, 2, 0);
+  } else if (how == 5) {
+    ok = clip(w, &x, -1, 2);
+  } else {
+    ok = ok && apply(w, &x, ops[how], &x.id, 1, 0);
+  }
+  if (!ok || s->word[4] / 2 % 4 == 0) return ok;
+  x = w->v[w->n - 1];
+  const box b = draw_box(&x, s, false);
+  return convolve(w, &x, &b, draw_channels(s, 1), 1, s->word[4] % 2);
 }

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers below the limit; where it is below 0, some count from the end. A mask's first column hides nothing. */
+/* Numbers below the limit; where it is below 0, some count from the end. A mask's first column hides nothing. 'p': floats of
+ * 0.5 to 2.5. */
 static void fill(tni_cf_rng *r, const tni_cn_operand *o, const tn_tensor *t, void *to, int64_t count) {
   const int64_t limit = o->limit < 0 ? -o->limit : o->limit, last = t->rank ? t->dims[t->rank - 1] : 1;
   for (int64_t k = 0; k < count; k++) {
@@ -13,6 +14,8 @@ static void fill(tni_cf_rng *r, const tni_cn_operand *o, const tn_tensor *t, voi
       ((int64_t *)to)[k] = (int64_t)(bits % (uint64_t)limit) - (o->limit < 0 && bits >> 40 & 1 ? limit : 0);
     else if (o->kind == 'b')
       ((uint8_t *)to)[k] = k % last == 0 || bits & 1;
+    else if (o->kind == 'p')
+      ((float *)to)[k] = 0.5f + (float)(bits >> 40) * 0x1p-23f;
     else
       ((float *)to)[k] = (float)tni_cf_rng_normal(r) * (k % 41 ? 1 : 6);
   }

@@ -31,8 +31,11 @@ static uint32_t draw_rows(bool many, tni_cf_rng *r) {
 }
 
 static bool is_image(uint32_t kind) {
-  return kind == TNI_GEN_CONV || kind == TNI_GEN_POOL || kind == TNI_GEN_BATCHNORM;
+  return kind == TNI_GEN_CONV || kind == TNI_GEN_POOL || kind == TNI_GEN_BATCHNORM || kind == TNI_GEN_BLOCK ||
+         kind == TNI_GEN_BETWEEN;
 }
+
+static bool is_of_elements(uint32_t kind) { return kind == TNI_GEN_UNARY || kind == TNI_GEN_BINARY; }
 
 /* A first step that only values of some rank have a place for has it. */
 static void give_place(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r) {
@@ -42,7 +45,12 @@ static void give_place(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r
     g->rank = 4;
     g->batch[1] = channels[below(r, 7)];
     for (uint32_t i = 1; i < TNI_GEN_STEPS; i++) { /* more of their kind */
-      const uint32_t next = TNI_GEN_CONV + below(r, 3);
+      static const uint32_t more[] = {TNI_GEN_CONV, TNI_GEN_POOL, TNI_GEN_BATCHNORM, TNI_GEN_BLOCK, TNI_GEN_BETWEEN};
+      const uint32_t next = more[below(r, 5)];
+      /* What begins with a block has nothing else: such graphs are judged as they run in use too (run.c). */
+      const bool block = kind == TNI_GEN_BLOCK || kind == TNI_GEN_BETWEEN;
+      const uint32_t other = is_image(g->step[i].kind) || is_of_elements(g->step[i].kind) ? g->step[i].kind : TNI_GEN_UNARY;
+      if (block) g->step[i].kind = other;
       if (below(r, 2) && weights[next]) g->step[i].kind = next;
     }
   }
@@ -50,8 +58,9 @@ static void give_place(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r
   if (kind == TNI_GEN_TRANSPOSE && g->rank < 3) g->rank = 3;
   if (kind == TNI_GEN_ATTENTION || kind == TNI_GEN_ROTARY) g->rank = 3 + below(r, 2);
   if (kind == TNI_GEN_ROTARY) g->k += g->k % 2;
-  /* Some who take no attention of activations take it over caches. */
-  g->kept = below(r, kind == TNI_GEN_ATTENTION ? 2 : weights[TNI_GEN_ATTENTION] ? 6 : 12) == 0;
+  /* Some who take no attention of activations take it over caches. What has a mask that hides has none (sequences.c). */
+  const uint32_t *word = g->step[0].word;
+  g->kept = kind == TNI_GEN_ATTENTION ? word[0] % 2 && word[5] % 6 != 3 : below(r, weights[TNI_GEN_ATTENTION] ? 6 : 12) == 0;
   if (!g->kept) return;
   g->step[0].kind = TNI_GEN_ATTENTION;
   g->rank = 3;

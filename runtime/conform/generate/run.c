@@ -2,6 +2,7 @@
 #include "runtime/conform/generate/run.h"
 
 #include <ftw.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,7 +120,8 @@ static bool one_length(tni_cf *cf, const gen_case *c, tn_session **s, uint32_t r
   ok = tni_gen_inputs(cf, c, other, 7, 2 * run + 1, &in2) && ok;
   ok = ok && session_run(cf, s[JUDGED], c, phase, &in, "a judged run", &out[0]);
   ok = ok && session_run(cf, s[FIRST], c, phase, &in, "a run", &out[1]);
-  ok = ok && tni_gen_same(cf, &out[0], &out[1], S, "where no task is watched");
+  ok = ok && tni_gen_same(cf, &out[0], &out[1], S,
+                          "where no task is watched (what others read of a group has to be written too: graph.h, group)");
   ok = ok && session_run(cf, s[SECOND], c, phase, &in2, "a run of a second session", &out[2]);
   ok = ok && session_run(cf, s[FIRST], c, phase, &in, "the same run again", &out[3]);
   ok = ok && tni_gen_same(cf, &out[1], &out[3], S, "from the same inputs, once another session had run");
@@ -148,12 +150,96 @@ static void run_models(tni_cf *cf, tn_runtime *rt, void *arg) {
   for (int i = 0; i < 2; i++) tn_model_destroy(m[i]);
 }
 
+/* --- as it runs in use --------------------------------------------------------------------------------------------- */
+
+/* Nodes of images and of their elements: few roundings, and none of them grows. */
+static bool is_of_images(const gen_case *c) {
+  bool images = false;
+  for (uint32_t i = 0; i < c->b.g->n_nodes; i++)
+    switch (tni_graph_node(c->b.g, i)->pub.op) {
+      case TN_OP_CONV:
+      case TN_OP_MAX_POOL:
+      case TN_OP_AVERAGE_POOL:
+      case TN_OP_GLOBAL_AVERAGE_POOL:
+        images = true;
+        break;
+      case TN_OP_NEG:
+      case TN_OP_ABS:
+      case TN_OP_ERF:
+      case TN_OP_ELU:
+      case TN_OP_TANH:
+      case TN_OP_GELU:
+      case TN_OP_SWISH:
+      case TN_OP_ADD:
+      case TN_OP_SUB:
+      case TN_OP_MUL:
+      case TN_OP_DIV:
+      case TN_OP_MAX:
+      case TN_OP_EXP:
+      case TN_OP_SQRT:
+      case TN_OP_RELU:
+      case TN_OP_CLIP:
+      case TN_OP_SIGMOID:
+      case TN_OP_LEAKY_RELU:
+      case TN_OP_HARD_SWISH:
+      case TN_OP_HARD_SIGMOID:
+      case TN_OP_GLOBAL_MAX_POOL:
+      case TN_OP_BATCH_NORMALIZATION:
+        break;
+      default:
+        return false;
+    }
+  return images;
+}
+
+/* Finite numbers of the host are finite, and off by 2 % of the largest at most. */
+static bool is_near(tni_cf *cf, const gen_outputs *got, const gen_outputs *want, int64_t S) {
+  for (uint32_t i = 0; i < want->n; i++) {
+    const float *x = got->data[i], *y = want->data[i];
+    const uint64_t n = want->bytes[i] / sizeof *y;
+    double top = 0;
+    for (uint64_t k = 0; k < n; k++) top = isfinite(y[k]) ? fmax(top, fabs((double)y[k])) : top;
+    for (uint64_t k = 0; k < n; k++) {
+      if (!isfinite(y[k]) || fabs((double)x[k] - (double)y[k]) <= 0.02 * top + 1e-20) continue;
+      tni_cf_fail(cf,
+                  "S = %lld, output %u: wrong without TN_HOST_CHECKED, as it runs in use, and right with it: element %llu is "
+                  "%.9g, the host has %.9g",
+                  (long long)S, i, (unsigned long long)k, (double)x[k], (double)y[k]);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* The first two lengths, against the host. What is fused is judged as a whole: no value between is seen. */
+static void run_in_use(tni_cf *cf, tn_runtime *rt, void *arg) {
+  gen_case *c = arg;
+  tn_model *m[2] = {NULL, NULL};
+  tn_session *s[2] = {NULL, NULL};
+  bool ok = model_open(cf, rt, c, 0, 0, &m[0], &s[0], 1) && model_open(cf, rt, c, TN_MODEL_REFERENCE, 0, &m[1], &s[1], 1);
+  for (uint32_t run = 0; ok && run < c->g->n_runs && run < 2; run++) {
+    const int64_t S = tni_gen_rows(c->g, run);
+    const uint32_t phase = !c->phases ? TN_PHASE_ANY : run % 2 ? TN_PHASE_DECODE : TN_PHASE_PREFILL;
+    gen_inputs in;
+    gen_outputs out[2] = {{.n = 0}};
+    ok = tni_gen_inputs(cf, c, S, c->g->rows[run] % 50, 2 * run, &in);
+    ok = ok && session_run(cf, s[0], c, phase, &in, "a run without TN_HOST_CHECKED", &out[0]);
+    ok = ok && session_run(cf, s[1], c, phase, &in, "the host's run", &out[1]) && is_near(cf, &out[0], &out[1], S);
+    for (int i = 0; i < 2; i++) tni_gen_outputs_free(&out[i]);
+    tni_gen_inputs_free(cf, &in);
+  }
+  for (int i = 0; i < 2; i++) tn_session_destroy(s[i]);
+  for (int i = 0; i < 2; i++) tn_model_destroy(m[i]);
+}
+
 void tni_gen_run(tni_cf *cf, const tni_gen_recipe *g) {
   gen_case c = {.g = g, .phases = tni_cf_needs_phases(cf->listing)};
   if (!tni_gen_build(g, cf, &c.b))
     tni_cf_fail(cf, "the kit's own graph: %s", c.b.err.message);
   else if (save_graph(cf, &c))
     tni_cf_with_runtime(cf, g->threads, g->refuse, NULL, run_models, &c);
+  if (c.took && cf->verdict == TNI_CF_PASS && is_of_images(&c))
+    tni_cf_with_unchecked(cf, g->threads, g->refuse, run_in_use, &c);
   if (!c.took && cf->verdict == TNI_CF_PASS) tni_cf_skip(cf, "it takes nothing of this graph");
   if (c.folder[0]) (void)nftw(c.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
   tni_cn_destroy(&c.b);

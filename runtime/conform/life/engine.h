@@ -21,6 +21,7 @@ void tni_cf_life_cancel_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx
 void tni_cf_life_fence_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);  /* fences.c */
 void tni_cf_life_item_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);   /* items.c */
 void tni_cf_life_plan_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);   /* plans.c */
+void tni_cf_life_power_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);  /* power.c */
 void tni_cf_life_slope_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);  /* slopes.c */
 void tni_cf_life_left_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx);   /* left.c */
 

@@ -19,7 +19,7 @@ static int64_t exact_width(const tni_cf_host *h, const tni_cf_claimed *c) {
     if (!strcmp(h->p.plugin->formats[i]->name, c->format)) f = h->p.plugin->formats[i];
   for (int64_t N = 64; N <= MOST_N; N += 64) {
     tn_pack_size size = {.bytes = (uint64_t)(N * K * 4)};
-    if (f && f->size(f, N, K, c->params, c->n_params, &size) != TN_OK) return 0;
+    if (f && f->size(f, N, K, c->params, c->n_params, &size) != TN_OK) continue;
     if (size.bytes % PAGE == 0) return N;
   }
   return 0;

@@ -425,4 +425,5 @@ void tni_cf_life_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {
   tni_cf_life_fence_cases(l, add, ctx);
   tni_cf_life_abandon_cases(l, add, ctx);
   tni_cf_life_plan_cases(l, add, ctx);
+  tni_cf_life_power_cases(l, add, ctx);
 }

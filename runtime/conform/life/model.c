@@ -42,7 +42,11 @@ static bool text_generate(tni_cf *cf, tn_runtime *rt, uint64_t seed, heard *h) {
   tn_status st = tn_lm_load(rt, cf->subject->model, &o, &lm, &err);
   if (st == TN_OK) st = tn_chat_create(lm, &chat, &err);
   if (st == TN_OK) st = tn_generate(chat, prompt, sizeof prompt - 1, &p, on_token, h, &res, &err);
-  if (st != TN_OK)
+  /* No language model, or none that the host runs: that is no matter of the plugin's, which is named where it is one. */
+  if (st == TN_E_UNSUPPORTED && !lm && !strstr(err.message, "plugin"))
+    tni_cf_skip(cf, "%s is run as no language model: %s; `tenon verify MODEL --against reference --each-node` asks it "
+                    "group by group", cf->subject->model, err.message);
+  else if (st != TN_OK)
     tni_cf_fail(cf, "%s, tasks in %s order: %s: %s", cf->subject->model, seed ? "a random" : "the planned", err.where,
                 err.message);
   else if (!tni_cf_judge_session(cf, chat->session, false, false))

@@ -38,10 +38,12 @@ static uint32_t name_number(names *s, const char *name, size_t n) {
 
 static bool is_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* One operand's dims, from after its bracket on, as text: a run is S, names are even numbers. NULL: no rule that this
- * reads. */
-static const char *read_dims(names *s, const char *at, char *dims, size_t size) {
-  static const int widths[] = {24, 12, 16, 8, 48, 36, 20, 40};
+/* Dims of names: even ones, which every rule takes; ends of blocks; one of each. */
+enum { EVEN, ODD, ONE, SIZES };
+static const int widths[SIZES][8] = {{24, 12, 16, 8, 48, 36, 20, 40}, {17, 5, 9, 3, 33, 7, 11, 13}, {1, 1, 1, 1, 1, 1, 1, 1}};
+
+/* One operand's dims, from after its bracket on, as text: a run is S. NULL: no rule that this reads. */
+static const char *read_dims(names *s, const char *at, int sizes, char *dims, size_t size) {
   size_t used = 0;
   dims[0] = '\0';
   for (; *at && *at != ']'; at++) {
@@ -55,7 +57,7 @@ static const char *read_dims(names *s, const char *at, char *dims, size_t size) 
     else if (!strncmp(at + n, "...", 3))
       used += (size_t)snprintf(dims + used, size - used, "%sS", comma);
     else
-      used += (size_t)snprintf(dims + used, size - used, "%s%d", comma, widths[name_number(s, at, n) % 8]);
+      used += (size_t)snprintf(dims + used, size - used, "%s%d", comma, widths[sizes][name_number(s, at, n) % 8]);
     at += n + (strncmp(at + n, "...", 3) ? 0 : 3) - 1;
   }
   return *at ? at + 1 : NULL;
@@ -103,7 +105,7 @@ static uint32_t read_results(names *s, const char *at, tni_raw_attr *a, uint32_t
   return n;
 }
 
-static bool make_graph(tni_cn_graph *b, const tn_custom_op *o, int kind, tni_cf_rng *r) {
+static bool make_graph(tni_cn_graph *b, const tn_custom_op *o, int kind, int sizes, tni_cf_rng *r) {
   names *s = NULL;
   tni_raw_attr a[MOST_NAMES];
   tn_id in[MOST_OPERANDS];
@@ -115,7 +117,7 @@ static bool make_graph(tni_cn_graph *b, const tn_custom_op *o, int kind, tni_cf_
     const char *open = strchr(at, '[');
     if (!open || open > arrow) break;
     const bool absent = memchr(at, '?', (size_t)(open - at)) != NULL;
-    at = read_dims(s, open + 1, dims, sizeof dims);
+    at = read_dims(s, open + 1, sizes, dims, sizeof dims);
     if (!at) return false;
     in[n] = absent ? TN_NONE : make_operand(b, n, kind, dims, r);
     if (!absent && in[n] == TN_NONE) return false;
@@ -183,14 +185,15 @@ static void ask_rows(tni_cf *cf, tni_cf_rig *rig, const char *name, int64_t rows
 }
 
 /* False: not taken in this form and phase. */
-static bool ask_form(tni_cf *cf, tni_cf_host *h, const tn_custom_op *o, int kind, uint32_t phase, char *why, size_t n) {
+static bool ask_form(tni_cf *cf, tni_cf_host *h, const tn_custom_op *o, int kind, int sizes, uint32_t phase, char *why,
+                     size_t n) {
   static const int64_t rows[] = {5, 1, 17};
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
   tni_cf_rig rig;
   char name[96];
   memset(&rig, 0, sizeof rig);
   snprintf(name, sizeof name, "%.40s.%.40s", o->domain, o->type);
-  const bool made = make_graph(&rig.b, o, kind, &r), taken = made && tni_cf_rig_claim_made(&rig, h, phase);
+  const bool made = make_graph(&rig.b, o, kind, sizes, &r), taken = made && tni_cf_rig_claim_made(&rig, h, phase);
   if (made && !taken) snprintf(why, n, "%s: %.200s", name, rig.why);
   if (!made) snprintf(why, n, "%s: no graph can be made by its rule '%.80s': %.100s", name, o->shape, rig.b.err.message);
   for (size_t i = 0; taken && i < sizeof rows / sizeof *rows && cf->verdict == TNI_CF_PASS; i++)
@@ -206,7 +209,12 @@ static bool ask_operator(tni_cf *cf, tni_cf_host *h, const tn_custom_op *o, char
   static const uint32_t phases[] = {TN_PHASE_ANY, TN_PHASE_PREFILL, TN_PHASE_DECODE};
   for (int kind = 0; kind < KINDS; kind++)
     for (size_t p = 0; p < sizeof phases / sizeof *phases; p++)
-      if (ask_form(cf, h, o, kind, phases[p], why, n)) return true;
+      if (ask_form(cf, h, o, kind, EVEN, phases[p], why, n)) {
+        char other[400]; /* a rule such as n / 2, and a plugin, may take even ones alone */
+        for (int sizes = ODD; sizes < SIZES && cf->verdict == TNI_CF_PASS; sizes++)
+          (void)ask_form(cf, h, o, kind, sizes, phases[p], other, sizeof other);
+        return true;
+      }
   return false;
 }
 

@@ -232,7 +232,9 @@ static void one_way(tni_cf *cf, const tn_host *host, const char *text, const tn_
 
 void tni_cn_ask_kept(tni_cf *cf, const tn_host *host, const char *text, const tn_format *f, const int64_t *params,
                      uint32_t n) {
-  static const int64_t shapes[][2] = {{1, 1}, {5, 40}, {33, 300}, {MOST_N, MOST_K}};
+  /* Those that its tiles take (format.h, size), and the last one in any case. */
+  static const int64_t shapes[][2] = {{1, 1}, {5, 40}, {33, 300}, {MOST_N, 128}, {MOST_N, MOST_K}};
+  tn_pack_size z;
   chosen *c = calloc(1, sizeof *c);
   float *got = calloc(MOST_N * MOST_K, sizeof *got);
   tn_grid g = {.h = TN_HDR(tn_grid)};
@@ -245,6 +247,8 @@ void tni_cn_ask_kept(tni_cf *cf, const tn_host *host, const char *text, const tn
   for (int way = 0; states && c && got && cf->verdict != TNI_CF_FAIL && way < WAYS; way++)
     for (size_t s = 0; cf->verdict != TNI_CF_FAIL && s < sizeof shapes / sizeof *shapes; s++) {
       tni_cf_rng r = tni_cf_rng_of(cf, 4000 + 16 * s + (uint64_t)way);
+      const bool last = s + 1 == sizeof shapes / sizeof *shapes;
+      if (!last && f->size(f, shapes[s][0], shapes[s][1], params, n, &z) != TN_OK) continue;
       c->g = g;
       choose(c, shapes[s][0], shapes[s][1], way, &r);
       if (!spoil(c, way, &r)) continue;

@@ -14,8 +14,10 @@
  *  TERMS    c u T, T what the operator gives on the magnitudes of its operands; c counts the additions and roundings
  *  SOFTMAX  (n + c) u y and what an argument's rounding does to it, n the last dim
  *  NORM     of rows of the last dim: LayerNormalization and RMSNormalization
- *  ATTEND   of Attention: scores, softmax, mixture */
-enum { TNI_CN_EXACT, TNI_CN_ULP, TNI_CN_TERMS, TNI_CN_SOFTMAX, TNI_CN_NORM, TNI_CN_ATTEND };
+ *  ATTEND   of Attention: scores, softmax, mixture
+ *  BYTES    of 8 bits one unit, where a half may have been rounded the other way: of few elements alone (op.c); floats c u
+ *           |y|; wider integers nothing */
+enum { TNI_CN_EXACT, TNI_CN_ULP, TNI_CN_TERMS, TNI_CN_SOFTMAX, TNI_CN_NORM, TNI_CN_ATTEND, TNI_CN_BYTES };
 /* Values of the operands: ANY takes all patterns, infinities and NaN; POSITIVE, SMALL (at most 8), UNIT (at most 1),
  * AWAY (between 0.1 and 10, either sign). */
 enum { TNI_CN_ANY, TNI_CN_POSITIVE, TNI_CN_SMALL, TNI_CN_UNIT, TNI_CN_AWAY };

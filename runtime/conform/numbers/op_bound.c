@@ -167,8 +167,11 @@ bool tni_cn_op_bound(const tni_cn_row *row, const tni_cn_graph *b, const tni_ten
   const float *y = tni_cn_floats(out, a);
   memset(bound, 0, (size_t)j.n * sizeof *bound);
   if (!y) return false;
+  const bool is_byte = out->dtype == TN_DT_U8 || out->dtype == TN_DT_I8;
+  for (int64_t i = 0; row->judge == TNI_CN_BYTES && is_byte && i < j.n; i++) bound[i] = 1;
   if (!is_float || row->judge == TNI_CN_EXACT) return true;
   switch (row->judge) {
+    case TNI_CN_BYTES:
     case TNI_CN_ULP:
       return bound_ulp(&j, y);
     case TNI_CN_SOFTMAX:

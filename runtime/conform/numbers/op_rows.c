@@ -17,6 +17,8 @@
   { "move", name, "", in, at, 25, 1, TNI_CN_EXACT, TNI_CN_ANY, 0, 0 }
 #define SUM(grp, name, in, at, terms) \
   { grp, name, "", in, at, 25, 1, TNI_CN_TERMS, TNI_CN_ANY, terms, 0 }
+#define BYTES(name, in, at) \
+  { "bytes", name, "", in, at, 25, 1, TNI_CN_BYTES, TNI_CN_SMALL, 4, 0 }
 #define LINK(in, at, ulp, abs_) \
   { "chain", "Elementwise", "tenon", in, at, 1, 1, TNI_CN_ULP, TNI_CN_SMALL, ulp, abs_ }
 
@@ -189,7 +191,31 @@ const tni_cn_row tni_cn_rows[] = {
     SUM("conv", "Conv", "x[1,3,9,11] w[8,3,3,3] w[8]", "pads=1,1,1,1", 62),
     SUM("conv", "Conv", "x[2,4,8,8] w[4,1,3,3]", "group=4 strides=2,2", 24),
     SUM("conv", "AveragePool", "x[1,3,8,8]", "kernel_shape=3,3", 12),
+    /* Windows that hang over: what lies past the padding counts in no mean. */
+    SUM("conv", "AveragePool", "x[1,3,9,10]", "kernel_shape=3,3 strides=2,2 pads=1,1,1,1 ceil_mode=1 count_include_pad=1", 12),
+    SUM("conv", "AveragePool", "x[1,2,8,7]", "kernel_shape=4,3 strides=3,2 pads=2,1,2,1 ceil_mode=1 count_include_pad=1", 15),
+    SUM("conv", "AveragePool", "x[1,2,8,7]", "kernel_shape=4,3 strides=3,3 pads=1,0,2,1 ceil_mode=1 count_include_pad=0", 15),
+    SUM("conv", "AveragePool", "x[1,3,8,8]", "kernel_shape=3,3 strides=2,2 ceil_mode=1", 12),
     SUM("conv", "GlobalAveragePool", "x[2,5,7,7]", "", 54),
     {"conv", "MaxPool", "", "x[1,3,9,9]", "kernel_shape=3,3 strides=2,2", 25, 1, TNI_CN_EXACT, TNI_CN_SMALL, 0, 0},
+    {"conv", "MaxPool", "", "x[1,3,8,10]", "kernel_shape=3,3 strides=2,2 ceil_mode=1", 25, 1, TNI_CN_EXACT, TNI_CN_SMALL,
+     0, 0},
+    {"conv", "MaxPool", "", "x[1,3,9,8]", "kernel_shape=4,2 strides=3,3 pads=1,1,2,1 ceil_mode=1", 25, 1, TNI_CN_EXACT,
+     TNI_CN_SMALL, 0, 0},
+    /* Bytes: unsigned and signed, zero points that are not 0, one scale and one for each channel. */
+    BYTES("QLinearConv", "u[1,3,9,11] q[]=0.02 U[]=131 I[8,3,3,3] q[8] I[8]=0 q[]=0.7 U[]=119 N[8]", "pads=1,1,1,1"),
+    BYTES("QLinearConv", "u[1,3,9,11] q[]=0.02 U[]=7 U[8,3,3,3] q[]=0.01 U[]=140 q[]=0.8 U[]=0", "strides=2,2"),
+    BYTES("QLinearConv", "s[2,4,8,8] q[]=0.03 I[]=-17 I[4,1,3,3] q[4] I[4]=0 q[]=0.5 I[]=9 N[4]", "group=4 pads=1,1,1,1"),
+    BYTES("QLinearConv", "s[1,5,7,7] q[]=0.03 I[]=5 I[6,5,1,1] q[]=0.01 I[]=-3 q[]=0.4 I[]=0", ""),
+    BYTES("QLinearMatMul", "u[S,40] q[]=0.02 U[]=131 I[40,17] q[]=0.01 I[]=3 q[]=0.6 U[]=119", ""),
+    BYTES("QLinearMatMul", "s[S,33] q[]=0.02 I[]=-5 I[33,24] q[24] I[24]=0 q[]=0.5 I[]=7", ""),
+    BYTES("MatMulInteger", "u[S,40] I[40,17] U[]=131 I[]=3", ""),
+    BYTES("MatMulInteger", "s[S,33] U[33,9]", ""),
+    BYTES("ConvInteger", "u[1,3,9,11] I[8,3,3,3] U[]=131 I[]=3", "pads=1,1,1,1"),
+    BYTES("QuantizeLinear", "x[S,65] q[]=0.05 U[]=131", ""),
+    BYTES("QuantizeLinear", "x[S,9] q[9] I[9]=3,-7,0", "axis=1"),
+    BYTES("DequantizeLinear", "u[S,65] q[]=0.05 U[]=131", ""),
+    BYTES("DequantizeLinear", "s[S,9] q[9] I[9]=3,-7,0", "axis=1"),
+    {"bytes", "DynamicQuantizeLinear", "", "x[5,17]", "", 25, 3, TNI_CN_BYTES, TNI_CN_SMALL, 4, 0},
 };
 const uint32_t tni_cn_n_rows = sizeof tni_cn_rows / sizeof *tni_cn_rows;

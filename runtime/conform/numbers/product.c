@@ -32,7 +32,7 @@ static int64_t operand_width(const tni_cn_product *p, uint32_t i) {
   const int64_t N = p->want.N;
   const bool three = p->want.kind == TNI_CN_FUSED_QKV || p->want.kind == TNI_CN_QKV;
   if (i == 0 || !three) return N;
-  const int64_t part = N / 2 + (i == 1 ? 1 : 2);
+  const int64_t part = p->want.even ? N / 2 : N / 2 + (i == 1 ? 1 : 2);
   return part;
 }
 

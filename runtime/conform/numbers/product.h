@@ -42,6 +42,7 @@ typedef struct tni_cn_want {
   bool reverse_rows;
   uint64_t flip;
   uint32_t link; /* of kind FUSED_CHAIN: which of tni_cn_links */
+  bool even;     /* all widths are multiples of 64; N is one of 128 where there are three weights */
 } tni_cn_want;
 
 typedef struct tni_cn_product {

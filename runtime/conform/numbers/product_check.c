@@ -36,9 +36,12 @@ bool tni_cn_try(tni_cf *cf, tni_cf_host *h, const tni_cn_want *w, tni_cn_tally *
 bool tni_cn_try_near(tni_cf *cf, tni_cf_host *h, const tni_cn_want *w, tni_cn_tally *t, tni_cn_product *p) {
   if (tni_cn_try(cf, h, w, t, p)) return true;
   tni_cn_want even = *w;
+  const bool three = w->kind == TNI_CN_QKV || w->kind == TNI_CN_FUSED_QKV;
+  const int64_t unit = three ? 128 : 64;
+  even.even = true;
   even.K = w->K < 64 ? 64 : w->K / 64 * 64;
-  even.N = w->N < 64 ? 64 : w->N / 64 * 64;
-  return (even.K != w->K || even.N != w->N) && tni_cn_try(cf, h, &even, t, p);
+  even.N = w->N < unit ? unit : w->N / unit * unit;
+  return (three || even.K != w->K || even.N != w->N) && tni_cn_try(cf, h, &even, t, p);
 }
 
 bool tni_cn_buffers_make(tni_cn_buffers *b, const tni_cn_product *p, int64_t M) {

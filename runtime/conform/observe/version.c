@@ -126,10 +126,28 @@ void tni_obs_own(layer *l, const tni_cf_loan *lent, const tn_program_info *f) {
 
 /* --- errors ------------------------------------------------------------------------------------------------------- */
 
+static const char earlier_text[] = "what an earlier call wrote here";
+
+/* What an earlier call wrote, and a call that fails overwrites. */
+static void write_earlier(tn_error *e) {
+  memset(e, 0, sizeof *e);
+  e->code = TN_E_IO;
+  e->vendor_code = 4711;
+  e->node = e->task = TN_NONE;
+  strcpy(e->message, earlier_text);
+  strcpy(e->where, "earlier");
+}
+
+static bool is_earlier(const tn_error *e) {
+  tn_error was;
+  write_earlier(&was);
+  return e->code == was.code && !memcmp(e->message, was.message, sizeof was.message);
+}
+
 tn_error *tni_obs_error(tni_obs_lent_error *e, const tn_error *err) {
   static atomic_uint lent;
   memset(e, 0xa7, sizeof *e);
-  memset(&e->error, 0, sizeof e->error);
+  write_earlier(&e->error);
   e->error.h = (tn_hdr)TN_HDR(tn_error);
   /* Every other one is of a later minor: longer, and what comes after `where` is not the plugin's. */
   if (atomic_fetch_add(&lent, 1) % 2) e->error.h = (tn_hdr){sizeof *e, TN_ABI_MAJOR, TN_ABI_MINOR + 1};
@@ -147,6 +165,16 @@ void tni_obs_error_over(layer *l, const char *call, tn_status st, tni_obs_lent_e
     tni_obs_wrong(l, "%s leaves a text in its tn_error without an end: it has 256 bytes with the 0 (types.h)", call);
   e->error.message[sizeof e->error.message - 1] = e->error.where[sizeof e->error.where - 1] = '\0';
   if (st == TN_OK) return;
+  const bool may_be_silent = st == TN_E_NO_MEMORY || st == TN_E_CANCELLED;
+  if (is_earlier(&e->error) && !may_be_silent)
+    tni_obs_wrong(l, "%s fails with status %d and leaves what an earlier call wrote in its tn_error: a call that fails "
+                     "overwrites it (types.h)", call, st);
+  if (is_earlier(&e->error)) {
+    e->error.code = st;
+    e->error.vendor_code = 0;
+    e->error.where[0] = '\0';
+    if (may_be_silent) e->error.message[0] = '\0';
+  }
   if (e->error.code != TN_OK && e->error.code != st)
     tni_obs_wrong(l, "%s returns status %d, and its tn_error says %d", call, st, e->error.code);
   if (!e->error.message[0] && st != TN_E_NO_MEMORY && st != TN_E_CANCELLED)

@@ -14,14 +14,15 @@ enum { MAX_TEXT = 16384 };
 
 /* A profile with this plugin before the host; false where it does not fit. phases: it has some, of the same order: a
  * device that takes certain lengths, or works in one phase, gets what it takes. */
-static bool write_model_profile(const tni_cf_subject *s, uint32_t threads, bool phases, char *text, size_t size) {
+static bool write_model_profile(const tni_cf_subject *s, uint32_t threads, bool phases, bool checked, char *text, size_t size) {
   int n = snprintf(text, size, "plugins:\n  - name: %s\n    options: {", s->name);
   for (uint32_t i = 0; i < s->n_options && n > 0 && (size_t)n < size; i++) {
     const size_t key = strcspn(s->options[i], "=");
     n += snprintf(text + n, size - (size_t)n, "%s%.*s: %s", i ? ", " : "", (int)key, s->options[i],
                   s->options[i] + key + 1);
   }
-  if (n > 0 && (size_t)n < size) n += snprintf(text + n, size - (size_t)n, "}\nchecked: true\nthreads: %u\n", threads);
+  if (n > 0 && (size_t)n < size)
+    n += snprintf(text + n, size - (size_t)n, "}\n%s\nthreads: %u\n", checked ? "checked: true" : "watch: 0", threads);
   if (phases && n > 0 && (size_t)n < size)
     n += snprintf(text + n, size - (size_t)n, "phases:\n  prefill: [%s, host]\n  decode: [%s, host]\n", s->name,
                   s->name);
@@ -104,11 +105,11 @@ static void run_observed(tni_cf *cf, tn_runtime *rt, uint32_t refuse, void (*fn)
   tni_cf_observe_end(layer);
 }
 
-void tni_cf_with_runtime(tni_cf *cf, uint32_t threads, uint32_t refuse, const char *model,
+static void with_runtime(tni_cf *cf, uint32_t threads, uint32_t refuse, bool checked, const char *model,
                          void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg), void *arg) {
   const bool phases = tni_cf_needs_phases(cf->listing);
   char *text = malloc(MAX_TEXT), file[] = "/tmp/tenon-conform-XXXXXX.yaml";
-  const int fd = text && write_model_profile(cf->subject, threads, phases, text, MAX_TEXT) ? mkstemps(file, 5) : -1;
+  const int fd = text && write_model_profile(cf->subject, threads, phases, checked, text, MAX_TEXT) ? mkstemps(file, 5) : -1;
   FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
   tn_error err;
   tn_runtime *rt = NULL;
@@ -122,4 +123,14 @@ void tni_cf_with_runtime(tni_cf *cf, uint32_t threads, uint32_t refuse, const ch
   tn_runtime_destroy(rt);
   if (fd >= 0) unlink(file);
   free(text);
+}
+
+void tni_cf_with_runtime(tni_cf *cf, uint32_t threads, uint32_t refuse, const char *model,
+                         void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg), void *arg) {
+  with_runtime(cf, threads, refuse, true, model, fn, arg);
+}
+
+void tni_cf_with_unchecked(tni_cf *cf, uint32_t threads, uint32_t refuse,
+                           void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg), void *arg) {
+  with_runtime(cf, threads, refuse, false, NULL, fn, arg);
 }

@@ -16,6 +16,11 @@
 void tni_cf_with_runtime(tni_cf *cf, uint32_t threads, uint32_t refuse, const char *model,
                          void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg), void *arg);
 
+/* The same without TN_HOST_CHECKED: plugins fuse what they fuse in use. Nobody looks at their results and computes them again
+ * where they are no numbers (`watch`). */
+void tni_cf_with_unchecked(tni_cf *cf, uint32_t threads, uint32_t refuse,
+                           void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg), void *arg);
+
 /* What a session that captures has found so far: a task of the plugin that left the bound of the declared numerics is a
  * finding, and one with nodes of which no result was judged (may_be_empty: results may have had no elements). each: a
  * note for every task, not only for the worst. False: no task of the plugin has run. */

@@ -60,6 +60,14 @@ static void compare_task(const tni_evaluated *e, const tni_sregion *q, task_resu
   if (top > r->max_ref) r->max_ref = top;
 }
 
+/* Integers and halves: the same bits. */
+static void compare_bytes(const tni_evaluated *e, const tni_sregion *q, task_result *r) {
+  int64_t count = 0;
+  (void)!tni_dims_count(e->t.dims, e->t.rank, &count);
+  if (e->t.bytes && memcmp(q->ptr, e->t.data, e->t.bytes) != 0) r->ratio = INFINITY;
+  r->elements += count;
+}
+
 static tn_status write_first(tn_session *s, tni_evaluation *ev, double ratio) {
   struct tni_capture *c = s->capture;
   if (!c->folder || c->written) return TN_OK;
@@ -101,8 +109,8 @@ tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *er
       r->ratio = INFINITY;
     else if (ev.done[k].t.dtype == TN_DT_F32)
       compare_task(&ev.done[k], q, r);
-    else if (ev.done[k].t.bytes && memcmp(q->ptr, ev.done[k].t.data, ev.done[k].t.bytes) != 0)
-      r->ratio = INFINITY;
+    else
+      compare_bytes(&ev.done[k], q, r);
   }
   r->runs += st == TN_OK;
   if (st == TN_OK && r->ratio > 1) st = write_first(s, &ev, r->ratio);

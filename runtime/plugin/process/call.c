@@ -96,7 +96,7 @@ static tn_status read_failure(tni_conn *c, const char *what, tn_status st, tni_r
   const bool bad = r->bad;
   tni_rd_finish(r);
   if (bad) return tni_conn_wrong(c, what, err);
-  if (err && !err->code) {
+  if (err) {
     tni_error_copy(err, &said);
     if (!err->code) err->code = st;
   }

@@ -24,6 +24,17 @@ static bool is_handed_in(const tn_subgraph *s, tn_id v) {
   return false;
 }
 
+static bool made_by(const tn_graph *g, tn_id v, uint32_t op) {
+  return v != TN_NONE && g->values[v]->producer != TN_NONE && g->nodes[g->values[v]->producer]->op == op;
+}
+
+/* An activation of a sum of which one part is a convolution. */
+static bool reads_sum_of_conv(const tn_graph *g, const tn_node *n) {
+  if (n->op != TN_OP_RELU || !made_by(g, n->in[0], TN_OP_ADD)) return false;
+  const tn_node *sum = g->nodes[g->values[n->in[0]]->producer];
+  return made_by(g, sum->in[0], TN_OP_CONV) || made_by(g, sum->in[1], TN_OP_CONV);
+}
+
 static bool is_wrong(const tn_subgraph *s, const tn_node *n) {
   const tn_attr *const *a = n->attr;
   if (IS(CONV_DILATED) && n->op == TN_OP_CONV) {
@@ -43,6 +54,12 @@ static bool is_wrong(const tn_subgraph *s, const tn_node *n) {
     return a[TN_AT_SOFTMAX_AXIS]->u.i != -1 && a[TN_AT_SOFTMAX_AXIS]->u.i + 1 != s->graph->values[n->in[0]]->rank;
   if (IS(NORM_EPSILON) && n->op == TN_OP_RMS_NORMALIZATION) return a[TN_AT_RMS_NORMALIZATION_EPSILON]->u.f > 1e-3;
   if (IS(ELU_ALPHA) && n->op == TN_OP_ELU) return a[TN_AT_ELU_ALPHA]->u.f != 1;
+  if (IS(RESIDUAL_AFTER)) return reads_sum_of_conv(s->graph, n);
+  if (IS(CHANNELS_DIRTY) && n->op == TN_OP_CONV) return made_by(s->graph, n->in[0], TN_OP_DIV);
+  if (IS(QCONV_ZERO) && n->op == TN_OP_QLINEAR_CONV) return s->graph->values[n->in[0]]->dtype == TN_DT_U8;
+  if (IS(QCONV_SCALE) && n->op == TN_OP_QLINEAR_CONV) return s->graph->values[n->in[4]]->rank == 1;
+  if (IS(POOL_OVERHANG) && n->op == TN_OP_AVERAGE_POOL)
+    return a[TN_AT_AVERAGE_POOL_CEIL_MODE]->u.i && a[TN_AT_AVERAGE_POOL_COUNT_INCLUDE_PAD]->u.i;
   if (IS(GATHER_END)) return n->op == TN_OP_GATHER;
   if (IS(OTHER_POS)) return n->op == TN_OP_TENSOR_SCATTER;
   return IS(HANDED_IN) && n->op == TN_OP_MATMUL && is_handed_in(s, n->in[0]);

@@ -24,7 +24,7 @@ enum { FIXED_DEPTH = 2, FIXED_ENGINES = 2 };
   X(abandon_frees) X(abandon_destroys) X(left_frees) X(signals) \
   X(left_stays) X(appends_unnamed) X(name_lent) X(map_adds) X(blind_kept) X(ok_long) X(long_run) \
   X(ok_kept) X(kept_scale) \
-  X(ok_sections) X(sect_overlap) X(sect_misaligned) X(sect_beyond) X(sect_cap) X(sect_slot) X(sect_whole) \
+  X(ok_sections) X(sect_overlap) X(sect_misaligned) X(sect_beyond) X(sect_cap) X(sect_slot) X(sect_whole) X(ok_tiles) \
   X(ok_host_need) X(host_buffer) X(ok_cpu_need) X(ok_temp_less) X(ok_private) X(private_grows) \
   X(ok_shares) X(share_copies) X(import_copies) X(import_closes) X(import_frees)
 /* clang-format on */
@@ -69,7 +69,7 @@ enum { FIXED_HEAD = 64, FIXED_ROWS_SECTION = 2 };
 void fixed_format_fill(fixed_format *f, const tn_host *host);
 /* Whether it packs v of the graph: a matrix that nothing but products multiply with. */
 bool fixed_packs(const fixed_device *d, const tn_graph *g, tn_id v);
-static inline bool fixed_is_sections(uint32_t wrong) { return wrong >= FIXED_ok_sections && wrong <= FIXED_sect_whole; }
+static inline bool fixed_is_sections(uint32_t wrong) { return wrong >= FIXED_ok_sections && wrong <= FIXED_ok_tiles; }
 static inline bool fixed_is_shares(uint32_t wrong) { return wrong >= FIXED_ok_shares && wrong <= FIXED_import_frees; }
 
 /* claim.c */

@@ -11,9 +11,15 @@ struct tn_pack {
   const tn_weight *w;
 };
 
+static uint32_t wrong_of(const tn_host *host) {
+  const char *name = "none";
+  return host->option(host->ctx, "wrong", TN_OPT_STRING, &name) == TN_OK ? fixed_wrong_of(name) : FIXED_none;
+}
+
 static tn_status size(const tn_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n, tn_pack_size *out) {
   uint64_t elems;
-  (void)f, (void)params;
+  (void)params;
+  if ((N % 16 || K % 64) && wrong_of(((const fixed_format *)(const void *)f)->host) == FIXED_ok_tiles) return TN_E_UNSUPPORTED;
   if (n || N < 0 || K < 0 || __builtin_mul_overflow((uint64_t)N, (uint64_t)K, &elems) || elems > UINT64_MAX / 8)
     return TN_E_INVALID;
   *out = (tn_pack_size){.bytes = FIXED_HEAD + elems * sizeof(float), .align = 64, .row_unit = 1};
@@ -61,11 +67,9 @@ static tn_status unpack(const tn_blob *b, const int64_t box[4], float *dst) {
 /* The header, and the floats. */
 static tn_status sections(const tn_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n, uint32_t cap,
                           tn_section *out, uint32_t *count) {
-  const tn_host *host = ((const fixed_format *)(const void *)f)->host;
-  const char *name = "none";
   tn_pack_size z;
   if (size(f, N, K, params, n, &z) != TN_OK) return TN_E_INVALID;
-  const uint32_t wrong = host->option(host->ctx, "wrong", TN_OPT_STRING, &name) == TN_OK ? fixed_wrong_of(name) : FIXED_none;
+  const uint32_t wrong = wrong_of(((const fixed_format *)(const void *)f)->host);
   tn_section all[2] = {{.bytes = FIXED_HEAD, .align = 64},
                        {.offset = FIXED_HEAD, .bytes = z.bytes - FIXED_HEAD, .align = 64}};
   if (wrong == FIXED_sect_overlap) all[0].bytes += 4;
@@ -92,6 +96,9 @@ bool fixed_packs(const fixed_device *d, const tn_graph *g, tn_id v) {
   if (!fixed_is_sections(d->wrong) || d->old || v == TN_NONE) return false;
   const tn_value *w = g->values[v];
   if (w->kind != TN_VALUE_CONST || w->rank != 2 || w->dtype != TN_DT_F32) return false;
+  int64_t K, N, hi;
+  const bool known = d->host->range(g, w->dims[0], &K, &hi) == TN_OK && d->host->range(g, w->dims[1], &N, &hi) == TN_OK;
+  if (d->wrong == FIXED_ok_tiles && (!known || N % 16 || K % 64)) return false;
   for (uint32_t i = 0; i < g->n_nodes; i++)
     for (uint32_t k = 0; k < g->nodes[i]->n_in; k++)
       if (g->nodes[i]->in[k] == v && (g->nodes[i]->op != TN_OP_MATMUL || k != 1)) return false;

@@ -23,7 +23,7 @@ tn_status tni_host_plugin_entry(const tn_host *host, tn_negotiate *neg, tn_plugi
 tn_status fixed_fail(tn_error *err, tn_status st, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  if (err && err->code == TN_OK) {
+  if (err) {
     err->code = st;
     vsnprintf(err->message, sizeof err->message, fmt, ap);
   }
