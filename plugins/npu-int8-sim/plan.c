@@ -183,7 +183,8 @@ static tn_status bind_product(const tn_program *p, const tni_npu_task *t, const 
     return tni_cm_fail(err, TN_E_UNSUPPORTED, t->pub.name, "%lld rows: shapes are static, there must be %lld",
                        (long long)plan->M, (long long)p->device->set.chunk);
   st = block_room(t->b, plan->M, p->device->host->max_workers, &plan->room);
-  return st == TN_OK && t->kind == TNI_NPU_PRODUCT ? tni_npu_prepare(p, t, err) : st;
+  if (st != TN_OK) return tni_cm_fail(err, st, t->pub.name, "too large");
+  return t->kind == TNI_NPU_PRODUCT ? tni_npu_prepare(p, t, err) : st;
 }
 
 tn_status tni_npu_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
@@ -197,7 +198,7 @@ tn_status tni_npu_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan *
   tn_status st = t->att ? tni_npu_attend_bind(p, t, dims, plan, err) : bind_product(p, t, dims, plan, err);
   if (st != TN_OK) {
     h->free(h->ctx, plan);
-    return tni_cm_fail(err, st, t->pub.name, "too large");
+    return st;
   }
   *out = plan;
   return TN_OK;
