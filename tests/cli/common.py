@@ -17,6 +17,8 @@ EMULATOR = os.environ.get("TENON_QEMU", "").split()
 BUILD = pathlib.Path(os.environ["TENON_BUILD"])
 SOURCE = pathlib.Path(os.environ["TENON_TEST_SOURCE"])
 DATA = pathlib.Path(os.environ["TENON_TEST_DATA"])
+# Formats of MatMulNBits that a budget of `tenon quantize` chooses among where no plugin states levels.
+UNIFORM = "2:32z+2:16z+3:128+3:32+4:128+4:32+4:16+8:128+8:32"
 DEMO = SOURCE / "models" / "demo"
 
 

@@ -169,8 +169,8 @@ class Embeddings(common.Case):
     # --- with calibration
 
     def mixed(self, out, *more):
-        uniform = "2:32z+2:16z+3:128+3:32+4:128+4:32+4:16+8:128+8:32"  # rows of levels cannot be looked up
-        return ["quantize", DEMO, "-o", out, "--text", self.text(2), "--piece", "128", "--max-tokens", "256", "--weights", uniform, *more]
+        # Rows of levels cannot be looked up.
+        return ["quantize", DEMO, "-o", out, "--text", self.text(2), "--piece", "128", "--max-tokens", "256", "--weights", common.UNIFORM, *more]
 
     def test_budget(self):
         """--max-mb: the table is one of the parts, and a file that is smaller than a table of floats is possible. Killed while

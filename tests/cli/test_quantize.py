@@ -9,10 +9,7 @@ import sys
 import time
 
 import common
-from common import DEMO, SOURCE, TENON
-
-# Formats of MatMulNBits that a budget chooses among where no plugin states levels.
-UNIFORM = "2:32z+2:16z+3:128+3:32+4:128+4:32+4:16+8:128+8:32"
+from common import DEMO, SOURCE, TENON, UNIFORM
 
 
 class Quantize(common.Case):

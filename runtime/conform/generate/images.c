@@ -138,7 +138,7 @@ bool tni_gen_add_batchnorm(gen_work *w, const tni_gen_step *s) {
   return tni_gen_add_value(w, &x, tni_gen_apply(w, "", "BatchNormalization", 15, in, 5, &a, 1), x.dims[3]);
 }
 
-/* --- what stands behind a convolution, and between two ------------------------------------------------------------ */
+/* --- what follows a convolution, and between two ------------------------------------------------------------------- */
 
 static tn_id number(gen_work *w, float v) {
   char name[16];

@@ -31,7 +31,7 @@ enum {
   TNI_GEN_ATTENTION,
   TNI_GEN_ROTARY,
   TNI_GEN_GATHER,
-  TNI_GEN_BLOCK,   /* a convolution and what stands behind it */
+  TNI_GEN_BLOCK,   /* a convolution and what follows it */
   TNI_GEN_BETWEEN, /* an operator between two images, and a convolution */
   TNI_GEN_KINDS
 };
