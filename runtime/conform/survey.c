@@ -132,10 +132,8 @@ void tni_cf_survey(tni_cf_listing *l) {
   l->why = status_reason(l, p, st);
   if (st == TN_OK) {
     h->subject = *l->subject;
-    h->host = &p->host.pub;
-    h->device = p->device;
-    h->caps = p->device->caps;
     tni_devlock_init(&h->lock);
+    tni_cf_host_knows(h, p->device);
     list_claims(l, h);
   }
   tni_cf_plugin_finish(p);

@@ -193,14 +193,9 @@ static void fail_items(const tni_job *j, tn_status st, const tn_error *why) {
 }
 
 static void submit_job(tni_job *j, tn_run *run) {
-  pthread_mutex_t *lock = tni_devlock_submit(j->dev->lock, j->engine);
   tn_error why;
   tni_error_init(&why);
-  tni_devlock_begin(j->dev->lock, "a submit");
-  pthread_mutex_lock(lock);
-  tn_status st = j->dev->device->submit(j->dev->device, j->engine, j->items, j->n, run, &why);
-  pthread_mutex_unlock(lock);
-  tni_devlock_end(j->dev->lock);
+  const tn_status st = tni_dev_submit(j->dev, j->engine, j->items, j->n, run, &why);
   if (st == TN_OK && run) {
     tni_fail(&why, TN_E_INTERNAL, j->dev->name, "submit of a blocking engine returned before done was called");
     fail_items(j, TN_E_INTERNAL, &why);

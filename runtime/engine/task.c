@@ -19,7 +19,7 @@ static bool computes_reference(const tn_session *s, const tni_etask *e, const tn
 /* --- plans and views ------------------------------------------------------------------------------------------- */
 
 static void drop_args(const tni_dev *d, tni_stask *t) {
-  if (t->args) d->device->args_free(t->args);
+  tni_dev_args_free(d, t->args);
   t->args = NULL;
 }
 
@@ -74,16 +74,13 @@ static tn_status get_plan(tn_session *s, tni_sexec *x, uint32_t i, const int64_t
       drop_args(p->dev, t);
       t->plan = NULL;
     }
-    p->dev->device->unbind(ps->plan);
+    tni_dev_unbind(p->dev, ps->plan);
     ps->plan = NULL;
   }
   tn_dims d = {.h = TN_HDR(tn_dims), .v = dims, .n = n};
   tn_error why;
   tni_error_init(&why);
-  const tni_calm calm = tni_calm_take();
-  tn_status st = p->dev->device->bind(p->program, e->task, &d, &ps->plan, &why);
-  if (st == TN_OK && !ps->plan) st = tni_fail(&why, TN_E_INTERNAL, p->dev->name, "OK without a plan");
-  st = tni_calm_check(&calm, "bind", st, &why);
+  tn_status st = tni_dev_bind(p->dev, p->program, e->task, e->label, &d, &ps->plan, &why);
   if (st != TN_OK) {
     st = tni_plugin_result(p->dev->name, "bind", st, &why, err);
     tni_error_prefix(err, "'%s'", e->label);
@@ -146,24 +143,19 @@ tn_status tni_task_attach(tn_session *s, tni_sexec *x, uint32_t i, const int64_t
   if (st != TN_OK) return st;
   fill_views(s, x, i);
   if (computes_reference(s, e, x->exec)) return TN_OK;
-  tni_devlock_enter(d->lock, e->label);
   st = get_plan(s, x, i, dims, &plan, err);
+  if (st != TN_OK) return st;
+  const tn_view *const *views = (const tn_view *const *)t->views;
   tn_error why;
   tni_error_init(&why);
-  const bool bound = st == TN_OK;
-  if (bound && plan == t->plan && t->args) {
-    for (uint32_t u = 0; st == TN_OK && u <= e->info->n_uses; u++)
-      st = d->device->args_set(t->args, u, t->views[u], &why);
-  } else if (bound) {
+  if (plan == t->plan && t->args) {
+    st = tni_dev_args_set(d, t->args, 0, views, e->info->n_uses + 1, &why);
+  } else {
     drop_args(d, t);
     t->plan = plan;
-    st = d->device->args(plan, (const tn_view *const *)t->views, e->info->n_uses + 1, &t->args, &why);
-    if (st == TN_OK && !t->args) st = tni_fail(&why, TN_E_INTERNAL, d->name, "OK without arguments");
+    st = tni_dev_args(d, plan, e->label, views, e->info->n_uses + 1, &t->args, &why);
   }
-  tni_devlock_unlock(d->lock);
   if (st == TN_OK) return TN_OK;
-  if (st == TN_E_DEVICE_LOST) tni_devlock_lose(d->lock);
-  if (!bound) return st;
   st = tni_plugin_result(d->name, "args", st, &why, err);
   tni_error_prefix(err, "'%s'", e->label);
   return st;
@@ -197,20 +189,10 @@ tn_status tni_task_compute(tni_sexec *x, uint32_t i, tn_run *run, tn_error *err)
   const tni_etask *e = &x->exec->tasks[i];
   const tni_dev *d = x->exec->programs[e->program].dev;
   tni_stask *t = &x->tasks[i];
-  uint64_t before = tni_fpmode_get();
-  tn_error why;
-  tni_error_init(&why);
   if (t->copies) tni_copies_take(x, i);
-  tni_devlock_begin(d->lock, e->label);
-  tn_status st = d->device->run(t->plan, t->args, run, &why);
-  tni_devlock_end(d->lock);
+  const tn_status st = tni_dev_run(d, e->label, t->plan, t->args, run, err);
   if (t->copies && st == TN_OK) tni_copies_give(x, i);
-  if (st != TN_OK) st = tni_plugin_result(d->name, e->label, st, &why, err);
-  if (st == TN_E_DEVICE_LOST && !d->is_host) tni_devlock_lose(d->lock); /* the host says it of whom it reads from */
-  if (tni_fpmode_get() == before) return st;
-  tni_fpmode_put(before);
-  return tni_fail(err, TN_E_INTERNAL, d->name, "plugin '%s' changed the floating-point mode in '%s'", d->name,
-                  e->label);
+  return st;
 }
 
 tn_status tni_task_own(tn_session *s, tni_sexec *x, uint32_t i, bool cpu, tn_error *err) {
@@ -225,9 +207,7 @@ tn_status tni_task_own(tn_session *s, tni_sexec *x, uint32_t i, bool cpu, tn_err
     if (x->tasks[i].views[u]->ptr == x->regions[r].ptr || tni_use_is_copied(x, i, u)) continue;
     x->tasks[i].views[u]->ptr = x->regions[r].ptr;
     if (!x->tasks[i].args) continue;
-    tni_devlock_lock(d->lock);
-    st = d->device->args_set(x->tasks[i].args, u, x->tasks[i].views[u], err);
-    tni_devlock_unlock(d->lock);
+    st = tni_dev_args_set(d, x->tasks[i].args, u, (const tn_view *const *)x->tasks[i].views, 1, err);
     if (st != TN_OK) return st;
   }
   if (cpu || !x->tasks[i].scratch_bytes) return TN_OK;
@@ -286,17 +266,11 @@ tn_status tni_task_run(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
 }
 
 void tni_task_drop_args(tni_sexec *x, uint32_t i) {
-  const tni_dev *d = x->exec->programs[x->exec->tasks[i].program].dev;
-  tni_devlock_enter(d->lock, "args_free");
-  drop_args(d, &x->tasks[i]);
-  tni_devlock_unlock(d->lock);
+  drop_args(x->exec->programs[x->exec->tasks[i].program].dev, &x->tasks[i]);
 }
 
 void tni_task_release(tni_sexec *x, uint32_t i) {
   const tni_dev *d = x->exec->programs[x->exec->tasks[i].program].dev;
   tni_task_drop_args(x, i);
-  tni_devlock_enter(d->lock, "unbind");
-  for (uint32_t k = 0; k < TNI_PLANS_PER_TASK; k++)
-    if (x->tasks[i].plans[k].plan) d->device->unbind(x->tasks[i].plans[k].plan);
-  tni_devlock_unlock(d->lock);
+  for (uint32_t k = 0; k < TNI_PLANS_PER_TASK; k++) tni_dev_unbind(d, x->tasks[i].plans[k].plan);
 }

@@ -9,27 +9,17 @@
 tn_status tni_mem_map(tni_mem *m, const tni_mem_part *p, uint64_t offset, uint64_t n, uint32_t access, void **ptr,
                       tn_error *err) {
   const tni_dev *d = &m->devs[p->dev];
-  *ptr = NULL;
-  if (tni_devlock_hung(d->lock)) return tni_fail(err, TN_E_DEVICE_LOST, d->name, "plugin '%s' hangs", d->name);
-  tni_devlock_lock(d->lock);
-  tn_status st = d->device->map(p->buffer, offset, n, access, ptr, err);
-  tni_devlock_unlock(d->lock);
+  const tn_status st = tni_dev_map(d, p->buffer, offset, n, access, ptr, err);
   m->counts->maps++;
-  if (st != TN_OK) {
-    *ptr = NULL;
-    tni_fail(err, st, d->name, "no reason given");
-    tni_error_prefix(err, "plugin '%s' cannot map its memory", d->name);
-    return st;
-  }
-  return *ptr ? TN_OK : tni_fail(err, TN_E_INTERNAL, d->name, "plugin '%s' mapped a buffer at NULL", d->name);
+  if (st == TN_OK) return TN_OK;
+  tni_fail(err, st, d->name, "no reason given");
+  tni_error_prefix(err, "plugin '%s' cannot map its memory", d->name);
+  return st;
 }
 
 tn_status tni_mem_unmap(const tni_mem *m, const tni_mem_part *p, void *ptr, tn_error *err) {
   const tni_dev *d = &m->devs[p->dev];
-  if (tni_devlock_hung(d->lock)) return tni_fail(err, TN_E_DEVICE_LOST, d->name, "plugin '%s' hangs", d->name);
-  tni_devlock_lock(d->lock);
-  tn_status st = d->device->unmap(p->buffer, ptr, err);
-  tni_devlock_unlock(d->lock);
+  const tn_status st = tni_dev_unmap(d, p->buffer, ptr, err);
   if (st == TN_OK) return st;
   tni_fail(err, st, d->name, "no reason given");
   tni_error_prefix(err, "plugin '%s' cannot unmap its memory", d->name);

@@ -201,16 +201,12 @@ static tn_status create_buffer(tni_mem *m, uint32_t h, uint32_t d, tn_buffer_req
   req->bytes = m->bytes;
   req->usage = spec->usage;
   req->align = spec->align;
-  tni_devlock_lock(dev->lock);
-  tn_status st = dev->device->create(dev->device, req, &p->buffer, err);
-  tni_devlock_unlock(dev->lock);
+  const tn_status st = tni_dev_create(dev, req, &p->buffer, err);
   if (st != TN_OK) {
-    p->buffer = NULL;
     no_memory(dev, spec, st, err);
     tni_error_prefix(err, "plugin '%s': %s", dev->name, spec->what);
     return st;
   }
-  if (!p->buffer) return tni_fail(err, TN_E_INTERNAL, dev->name, "plugin '%s' gave no buffer", dev->name);
   m->n_parts++;
   if (req->kind != TN_MEM_NEW) {
     m->counts->imports++;
@@ -228,9 +224,7 @@ static tn_status share_buffer(tni_mem *m, uint32_t h, uint32_t kind, tn_buffer_r
   const tni_mem_part *p = &m->parts[i];
   const tni_dev *dev = &m->devs[p->dev];
   *out = (tn_buffer_req){.h = TN_HDR(tn_buffer_req), .fd = -1};
-  tni_devlock_lock(dev->lock);
-  tn_status st = dev->device->share(p->buffer, kind, out, err);
-  tni_devlock_unlock(dev->lock);
+  tn_status st = tni_dev_share(dev, p->buffer, kind, out, err);
   const bool empty = is_pointer(kind) ? !out->ptr : out->fd < 0;
   if (st == TN_OK && empty) st = tni_fail(err, TN_E_INTERNAL, dev->name, "it gave nothing");
   if (st == TN_OK) return TN_OK;
@@ -346,10 +340,7 @@ void tni_mem_destroy(tni_mem *m) {
       if (m->parts[i].home == h && m->parts[i].dev == m->homes.v[h].owner)
         (void)!tni_mem_unmap(m, &m->parts[i], m->host[h], NULL);
   for (uint32_t i = m->n_parts; i-- > 0;) {
-    const tni_dev *d = &m->devs[m->parts[i].dev];
-    tni_devlock_lock(d->lock);
-    d->device->destroy(m->parts[i].buffer);
-    tni_devlock_unlock(d->lock);
+    tni_dev_destroy(&m->devs[m->parts[i].dev], m->parts[i].buffer);
   }
   for (uint32_t h = 0; h < m->homes.n; h++) {
     if (m->host_kind[h] == HOST_HEAP) free(m->host[h]);

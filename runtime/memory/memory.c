@@ -124,10 +124,7 @@ tn_status tni_memory_measure(tn_model *m, tni_exec *x, const int64_t *const *dim
 static void drop_args(tni_sexec *x) {
   for (uint32_t t = 0; t < x->exec->n_tasks; t++) {
     const tni_dev *d = x->exec->programs[x->exec->tasks[t].program].dev;
-    if (!x->tasks[t].args) continue;
-    tni_devlock_enter(d->lock, "args_free");
-    d->device->args_free(x->tasks[t].args);
-    tni_devlock_unlock(d->lock);
+    tni_dev_args_free(d, x->tasks[t].args);
     x->tasks[t].args = NULL;
   }
 }

@@ -34,31 +34,14 @@ static tn_status size_value(tni_sizing *z, tn_id value, tni_sregion *s) {
   return TN_OK;
 }
 
-/* Sums and roundings of what a plugin states must not wrap. */
-enum { MOST_ALIGN = 1 << 20 };
-static const uint64_t MOST_BYTES = UINT64_C(1) << 46;
-
 /* TEMP slots and scratch, from the plugin's measure. */
 static tn_status size_task(tni_sizing *z, uint32_t t, uint64_t *slot_bytes) {
   const tni_etask *e = &z->x->tasks[t];
   const tni_program *p = &z->x->programs[e->program];
   tn_dims dims = {.h = TN_HDR(tn_dims), .v = z->dims, .n = z->x->view.n_symbols};
   tn_measure me = {.h = TN_HDR(tn_measure), .slot_bytes = slot_bytes};
-  for (uint32_t u = 0; u < e->info->n_uses; u++) slot_bytes[e->info->uses[u].slot] = 0;
-  tni_devlock_lock(p->dev->lock);
-  tn_status st = p->dev->device->measure(p->program, e->task, &dims, &me);
-  tni_devlock_unlock(p->dev->lock);
-  if (st == TN_E_NO_MEMORY)
-    return tni_fail(z->err, st, p->dev->name, "plugin '%s' is out of memory, measuring '%s'", p->dev->name, e->label);
-  if (st != TN_OK) return tni_fail(z->err, st, p->dev->name, "plugin '%s' cannot measure '%s'", p->dev->name, e->label);
-  for (uint32_t u = 0; u < e->info->n_uses; u++)
-    if (slot_bytes[e->info->uses[u].slot] > MOST_BYTES) me.scratch_bytes = UINT64_MAX;
-  if (me.scratch_bytes > MOST_BYTES)
-    return tni_fail(z->err, TN_E_LIMIT, p->dev->name, "plugin '%s' wants more memory for '%s' than there is",
-                    p->dev->name, e->label);
-  if (me.scratch_align > MOST_ALIGN || (me.scratch_align & (me.scratch_align - 1)))
-    return tni_fail(z->err, TN_E_INTERNAL, p->dev->name, "plugin '%s' wants scratch of alignment %u for '%s'",
-                    p->dev->name, me.scratch_align, e->label);
+  const tn_status st = tni_dev_measure(p->dev, p->program, p->info, e->task, e->label, &dims, &me, z->err);
+  if (st != TN_OK) return st;
   if (!isfinite(me.macs)) me.macs = 0;
   if (!isfinite(me.moved_bytes)) me.moved_bytes = 0;
   if (!isfinite(me.cost_ns)) me.cost_ns = 0;

@@ -8,6 +8,7 @@
 
 #include "runtime/base/base.h"
 #include "runtime/expr/expr.h"
+#include "runtime/place/calls.h"
 #include "runtime/place/devconst.h"
 #include "runtime/place/embeddings.h"
 #include "runtime/place/exec.h"
@@ -58,7 +59,7 @@ static tn_status set_slot(const tni_program *prog, uint32_t slot, const tn_view 
                           tn_error *err) {
   tn_error why;
   tni_error_init(&why);
-  const tn_status st = prog->dev->device->set(prog->program, slot, view, blob, &why);
+  const tn_status st = tni_dev_set(prog->dev, prog->program, slot, view, blob, &why);
   return tni_plugin_result(prog->dev->name, "set", st, &why, err);
 }
 
@@ -138,7 +139,7 @@ static tn_status map_private(const tni_dev *d, tni_attached *a, uint64_t bytes, 
   if (!(a->buffer->flags & TN_BUF_COHERENT))
     return tni_fail(err, TN_E_UNSUPPORTED, d->name,
                     "private memory of plugin '%s' is for the CPU and for engines, and its buffer is not COHERENT", d->name);
-  const tn_status st = d->device->map(a->buffer, 0, bytes, TN_READ | TN_WRITE, &a->mapped, err);
+  const tn_status st = tni_dev_map(d, a->buffer, 0, bytes, TN_READ | TN_WRITE, &a->mapped, err);
   a->view.ptr = a->mapped;
   return st;
 }
@@ -159,9 +160,7 @@ static tn_status attach_private(tn_model *m, tni_exec *x, uint32_t p, uint32_t s
                          .fd = -1,
                          .flags = TN_BUF_ZERO | (s->engines & 1 ? TN_BUF_HOST : 0),
                          .align = (uint32_t)align};
-    st = prog->dev->device->create(prog->dev->device, &req, &a->buffer, err);
-    if (st == TN_OK && !a->buffer)
-      return tni_fail(err, TN_E_INTERNAL, prog->dev->name, "plugin '%s' gave no buffer", prog->dev->name);
+    st = tni_dev_create(prog->dev, &req, &a->buffer, err);
     if (st == TN_OK && s->engines & 1) st = map_private(prog->dev, a, bytes, err);
   } else {
     a->memory = aligned_alloc(align, (bytes + align) & ~(align - 1));
@@ -181,10 +180,8 @@ tn_status tni_exec_attach(tn_model *m, tni_exec *x, tn_error *err) {
     if (!x->attached[p]) return tni_fail_memory(err, NULL);
     for (uint32_t s = 0; s < info->n_slots; s++) {
       tn_status st = TN_OK;
-      tni_devlock_lock(x->programs[p].dev->lock);
       if (info->slots[s]->kind == TN_SLOT_WEIGHT) st = attach_weight(m, x, p, s, err);
       if (info->slots[s]->kind == TN_SLOT_PRIVATE) st = attach_private(m, x, p, s, err);
-      tni_devlock_unlock(x->programs[p].dev->lock);
       if (st == TN_OK) continue;
       tni_fail(err, st, x->programs[p].dev->name, "attaching memory failed");
       tni_error_prefix(err, "plugin '%s', slot %u", x->programs[p].dev->name, s);
@@ -201,10 +198,8 @@ void tni_exec_finish(tn_model *m, tni_exec *x) {
     tni_program_release(prog);
     for (uint32_t s = 0; x->attached && x->attached[p] && s < n_slots; s++) {
       tni_attached *a = &x->attached[p][s];
-      tni_devlock_lock(prog->dev->lock);
-      if (a->mapped) (void)!prog->dev->device->unmap(a->buffer, a->mapped, NULL);
-      if (a->buffer) prog->dev->device->destroy(a->buffer);
-      tni_devlock_unlock(prog->dev->lock);
+      if (a->mapped) (void)!tni_dev_unmap(prog->dev, a->buffer, a->mapped, NULL);
+      tni_dev_destroy(prog->dev, a->buffer);
       free(a->memory);
     }
   }

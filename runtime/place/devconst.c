@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
+#include "runtime/place/calls.h"
 
 bool tni_devconst_imports(const tni_dev *d, const void *ptr) {
   const tn_caps *caps = d->device->caps;
@@ -15,11 +16,10 @@ bool tni_devconst_imports(const tni_dev *d, const void *ptr) {
 static tn_status copy_in(const tni_dev *d, tn_buffer *b, const void *src, uint64_t bytes, tn_error *err) {
   void *p = NULL;
   if (!bytes) return TN_OK;
-  tn_status st = d->device->map(b, 0, bytes, TN_WRITE, &p, err);
+  const tn_status st = tni_dev_map(d, b, 0, bytes, TN_WRITE, &p, err);
   if (st != TN_OK) return st;
-  if (!p) return tni_fail(err, TN_E_INTERNAL, d->name, "plugin '%s' mapped a buffer at NULL", d->name);
   memcpy(p, src, bytes);
-  return d->device->unmap(b, p, err);
+  return tni_dev_unmap(d, b, p, err);
 }
 
 /* A device that refuses to import what its caps say gets a copy. */
@@ -29,7 +29,7 @@ static tn_status make_devconst(tn_model *m, tni_devconst *c, bool from_file, tn_
   if (tni_devconst_imports(d, c->ptr)) {
     req.kind = TN_MEM_HOST_PTR;
     req.ptr = (void *)(uintptr_t)c->ptr;
-    if (d->device->create(d->device, &req, &c->buffer, NULL) == TN_OK && c->buffer) {
+    if (tni_dev_create(d, &req, &c->buffer, NULL) == TN_OK) {
       m->consts->imported_bytes += c->bytes;
       return TN_OK;
     }
@@ -37,9 +37,7 @@ static tn_status make_devconst(tn_model *m, tni_devconst *c, bool from_file, tn_
   req.kind = TN_MEM_NEW;
   req.ptr = NULL;
   req.flags = TN_BUF_HOST;
-  c->buffer = NULL;
-  tn_status st = d->device->create(d->device, &req, &c->buffer, err);
-  if (st == TN_OK && !c->buffer) return tni_fail(err, TN_E_INTERNAL, d->name, "plugin '%s' gave no buffer", d->name);
+  tn_status st = tni_dev_create(d, &req, &c->buffer, err);
   if (st != TN_OK) {
     tni_fail(err, st, d->name, "no reason given");
     tni_error_prefix(err, "plugin '%s' has no memory for %llu bytes of weights", d->name, (unsigned long long)c->bytes);
@@ -82,10 +80,7 @@ tn_status tni_devconst_get(tn_model *m, const tni_dev *d, const void *ptr, uint6
 
 void tni_devconst_release(tn_model *m) {
   for (uint32_t i = 0; m->consts && i < m->consts->n; i++) {
-    const tni_devconst *c = &m->consts->v[i];
-    tni_devlock_lock(c->dev->lock);
-    c->dev->device->destroy(c->buffer);
-    tni_devlock_unlock(c->dev->lock);
+    tni_dev_destroy(m->consts->v[i].dev, m->consts->v[i].buffer);
   }
   if (m->consts) free(m->consts->v);
   free(m->consts);

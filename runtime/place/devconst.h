@@ -25,7 +25,7 @@ struct tni_devconsts {
 /* Whether the device takes host memory at ptr as it lies, by its caps. */
 bool tni_devconst_imports(const tni_dev *d, const void *ptr);
 /* The buffer of [ptr, ptr + bytes) on device d, which is the model's. from_file: the bytes lie in a shared file
- * mapping. With d's lock held. */
+ * mapping. */
 TN_MUST_CHECK tn_status tni_devconst_get(tn_model *m, const tni_dev *d, const void *ptr, uint64_t bytes, bool from_file,
                                          tn_buffer **out, tn_error *err);
 /* When no program uses them any more. */

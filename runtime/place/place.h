@@ -10,6 +10,7 @@
 #ifndef TENON_PLACE_PLACE_H
 #define TENON_PLACE_PLACE_H
 
+#include "runtime/place/calls.h"
 #include "runtime/place/claims.h"
 #include "runtime/place/dense.h"
 #include "runtime/place/devconst.h"

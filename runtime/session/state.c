@@ -102,10 +102,7 @@ static void drop_args(tn_session *s) {
     for (uint32_t t = 0; t < s->execs[e].exec->n_tasks; t++) {
       const tni_dev *d = s->execs[e].exec->programs[s->execs[e].exec->tasks[t].program].dev;
       tni_stask *k = &s->execs[e].tasks[t];
-      if (!k->args) continue;
-      tni_devlock_enter(d->lock, "args_free");
-      d->device->args_free(k->args);
-      tni_devlock_unlock(d->lock);
+      tni_dev_args_free(d, k->args);
       k->args = NULL;
     }
 }

@@ -148,12 +148,23 @@ static tn_status enter_device(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask)
   return st == TN_OK ? tni_cf_plugin_enumerate(&h->p) : st;
 }
 
+void tni_cf_host_knows(tni_cf_host *h, tn_device *device) {
+  h->host = &h->p.host.pub;
+  h->device = device;
+  h->caps = device->caps;
+  h->dev = (tni_dev){.name = h->p.plugin->name,
+                     .device = device,
+                     .plugin = h->p.plugin,
+                     .host = h->host,
+                     .lock = &h->lock,
+                     .is_host = !strcmp(h->subject.path, "host")};
+}
+
 bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   memset(h, 0, sizeof *h);
   tni_error_init(&h->err);
   tni_devlock_init(&h->lock);
   pthread_mutex_init(&h->looking, NULL);
-  pthread_mutex_init(&h->mapping, NULL);
   tn_status st = enter_device(cf, h, ask);
   const bool none = st == TN_OK && h->p.n_caps <= cf->subject->device;
   if (none)
@@ -166,8 +177,7 @@ bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   const bool offline = st == TN_OK && !none && h->p.device->caps->flags & TN_CAPS_OFFLINE && !(ask && ask->offline);
   if (offline) tni_cf_skip(cf, "the device is offline here: it claims, lowers and packs, and cannot run");
   if (st == TN_OK && !none && !offline) {
-    h->host = &h->p.host.pub;
-    h->caps = h->device->caps;
+    tni_cf_host_knows(h, h->device);
     return true;
   }
   tni_cf_plugin_finish(&h->p);
@@ -175,7 +185,6 @@ bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   tni_cf_tickets_finish(cf, h);
   tni_devlock_finish(&h->lock);
   pthread_mutex_destroy(&h->looking);
-  pthread_mutex_destroy(&h->mapping);
   return false;
 }
 
@@ -188,7 +197,7 @@ uint64_t tni_cf_host_bytes(const tni_cf_host *h) {
 void tni_cf_host_close(tni_cf *cf, tni_cf_host *h) {
   if (h->device && tni_cf_observed(h->device)) tni_cf_fail(cf, "%s", tni_cf_observed(h->device));
   if (tni_cf_has_left()) tni_cf_end_here(cf);
-  if (h->far.buffer) h->device->destroy(h->far.buffer);
+  if (h->device) tni_dev_destroy(&h->dev, h->far.buffer);
   h->far.buffer = NULL;
   tni_cf_stop(cf, &h->p);
   tni_cf_observe_end(h->device);
@@ -196,5 +205,4 @@ void tni_cf_host_close(tni_cf *cf, tni_cf_host *h) {
   tni_cf_tickets_finish(cf, h);
   tni_devlock_finish(&h->lock);
   pthread_mutex_destroy(&h->looking);
-  pthread_mutex_destroy(&h->mapping);
 }

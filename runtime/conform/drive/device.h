@@ -2,7 +2,8 @@
  *
  * A host small enough to read, that drives any plugin's vtable: opens it, asks for one graph, lowers, packs, attaches
  * memory between guards, binds and runs. It shares the claims, clusters and checks of programs with the real host
- * (runtime/place), also what slots get of packed weights and how much private memory there is, and nothing of its memory:
+ * (runtime/place), each call of the vtable with its locks and checks (calls.h), also what slots get of packed weights and
+ * how much private memory there is, and nothing of its memory:
  * every slot is a block of its own, whose surroundings are looked at after each run, and whatever a run must not rely on
  * (scratch, temporaries, old outputs) is filled with a pattern before.
  *
@@ -68,12 +69,13 @@ typedef struct tni_cf_host {
   tni_cf_subject subject; /* with what was asked for */
   const tn_host *host;
   tn_device *device; /* the plugin's, p.device, under the layer that observes it */
+  tni_dev dev;       /* the same as the real host has it: what calls it on both sides is runtime/place/calls.h */
   const tn_caps *caps;
   tni_devlock lock;
   pthread_mutex_t looking;       /* held by whoever maps what instances share: weights, private memory */
-  pthread_mutex_t mapping;       /* held in map and unmap: calls for buffers come one at a time (plugin.h, rule 6) */
   int64_t run_allocs;            /* blocks that the host was asked for in runs; atomic */
-  struct tni_cf_ticket *tickets; /* drive_ticket.h */
+  struct tni_cf_ticket *tickets; /* ticket.h */
+  tni_waker waker;               /* theirs */
   uint32_t next_ticket, nap_us;  /* atomic; how long the host's `done` takes */
   uint32_t attached;             /* args that were made */
   tni_cf_far far;
@@ -84,6 +86,8 @@ typedef struct tni_cf_host {
 /* Opens the subject's device to run on it. False: the case has failed, or is skipped where there is none that can run.
  */
 bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask);
+/* Opened by hand: device is h->p.device or a layer over it; subject and lock are set. */
+void tni_cf_host_knows(tni_cf_host *h, tn_device *device);
 /* From here on memory of slots on the device lies past the first 4 GiB of one buffer. False: the device gives no such
  * buffer; h->err has its text. */
 bool tni_cf_host_far(tni_cf_host *h);
@@ -99,7 +103,6 @@ typedef struct tni_cf_drive {
   tni_arena *arena;
   tni_graph *g; /* the caller's */
   tn_graph view;
-  tni_dev dev;
   tni_claims claims;
   tni_partition part;
   tni_program prog; /* of part.clusters[0] */

@@ -10,7 +10,8 @@
 #include "runtime/conform/drive/inst.h"
 #include "runtime/ops/kernel/kernel.h"
 
-enum { GUARD_IN = 0xff, GUARD_OUT = 0x5b };
+enum { GUARD_IN = 0xff, GUARD_OUT = 0x5b, MOST_ALIGN = 4096 };
+static const uint64_t MOST_SCRATCH = UINT64_C(1) << 32;
 
 /* --- shapes ------------------------------------------------------------------------------------------------------ */
 
@@ -129,9 +130,9 @@ static bool place_alias(tni_cf_inst *i, uint32_t slot) {
 /* --- tasks ------------------------------------------------------------------------------------------------------- */
 
 /* A slot gets the most that a task states (plugin.h, tn_measure); private memory was made before, and is so at all dims. */
-static void take_bytes(const tni_cf_inst *i, const uint64_t *of_task, uint64_t *bytes) {
-  for (uint32_t s = 0; s < i->d->info->n_slots; s++)
-    if (of_task[s] > bytes[s]) bytes[s] = of_task[s];
+static void take_bytes(const tn_task *k, const uint64_t *of_task, uint64_t *bytes) {
+  for (uint32_t u = 0; u < k->n_uses; u++)
+    if (of_task[k->uses[u].slot] > bytes[k->uses[u].slot]) bytes[k->uses[u].slot] = of_task[k->uses[u].slot];
 }
 
 static bool private_stays(tni_cf_inst *i, const uint64_t *bytes) {
@@ -146,22 +147,19 @@ static bool private_stays(tni_cf_inst *i, const uint64_t *bytes) {
 }
 
 static bool measure_all(tni_cf_inst *i, uint64_t *bytes, uint64_t *of_task) {
-  const tn_device *d = i->d->h->device;
+  tni_cf_host *h = i->d->h;
   for (uint32_t t = 0; t < i->d->info->n_tasks; t++) {
     tn_measure m = {.h = TN_HDR(tn_measure), .slot_bytes = of_task};
-    memset(of_task, 0, i->d->info->n_slots * sizeof *of_task);
-    if (d->measure(i->d->prog.program, t, &i->dims, &m) != TN_OK)
-      return tni_cf_inst_failed(i, "measure", i->d->info->tasks[t]->name);
+    if (tni_dev_measure(&h->dev, i->d->prog.program, i->d->info, t, i->d->info->tasks[t]->name, &i->dims, &m, &h->err) != TN_OK)
+      return tni_cf_inst_failed(i, "measure", h->err.message);
     if (!(m.cost_ns >= 0) || !(m.macs >= 0) || !(m.moved_bytes >= 0))
       return tni_cf_inst_failed(i, "measure", "a cost that is no number");
-    if (m.scratch_bytes > UINT64_C(1) << 32) return tni_cf_inst_failed(i, "measure", "absurd scratch");
     i->scratch_bytes[t] = m.scratch_bytes;
     i->scratch_align[t] = m.scratch_align;
     i->stated_bytes[t] = m.driver_bytes;
-    take_bytes(i, of_task, bytes);
-    if (!m.scratch_bytes) continue;
-    if (m.scratch_align & (m.scratch_align - 1) || m.scratch_align > 4096)
-      return tni_cf_inst_failed(i, "measure", "absurd alignment");
+    take_bytes(i->d->info->tasks[t], of_task, bytes);
+    if (m.scratch_bytes > MOST_SCRATCH || m.scratch_align > MOST_ALIGN)
+      return tni_cf_inst_failed(i, "measure", "for so small a graph, absurd scratch or an absurd alignment of it");
   }
   return private_stays(i, bytes);
 }
@@ -180,7 +178,7 @@ static bool bind_task(tni_cf_inst *i, uint32_t t) {
   for (uint32_t u = 0; u < k->n_uses; u++) views[u] = &tni_cf_inst_memory(i, k->uses[u].slot)->view;
   views[k->n_uses] = &i->scratch[t].view;
   const uint64_t before = tni_cf_host_bytes(h);
-  if (!i->plan[t] && h->device->bind(i->d->prog.program, t, &i->dims, &i->plan[t], &h->err) != TN_OK)
+  if (!i->plan[t] && tni_dev_bind(&h->dev, i->d->prog.program, t, k->name, &i->dims, &i->plan[t], &h->err) != TN_OK)
     return tni_cf_inst_failed(i, "bind", h->err.message);
   if (!tni_cf_inst_attach(i, t, views)) return false;
   const uint64_t after = tni_cf_host_bytes(h);
@@ -231,12 +229,12 @@ bool tni_cf_inst_share(tni_cf_inst *i, const tni_cf_inst *of) {
 
 void tni_cf_inst_finish(tni_cf_inst *i) {
   if (tni_cf_has_left()) return;
-  tn_device *dev = i->d->h->device;
+  const tni_dev *dev = &i->d->h->dev;
   const tn_program_info *f = i->d->info;
   for (uint32_t t = 0; i->args && t < f->n_tasks; t++)
-    if (i->args[t]) dev->args_free(i->args[t]);
+    tni_dev_args_free(dev, i->args[t]);
   for (uint32_t t = 0; i->plan && t < f->n_tasks; t++)
-    if (i->plan[t] && !i->borrowed) dev->unbind(i->plan[t]);
+    if (!i->borrowed) tni_dev_unbind(dev, i->plan[t]);
   for (uint32_t t = 0; i->scratch && t < f->n_tasks; t++) tni_cf_memory_finish(i->d->h, &i->scratch[t]);
   for (uint32_t s = 0; i->slot && s < f->n_slots; s++) tni_cf_memory_finish(i->d->h, &i->slot[s]);
   free(i->slot);

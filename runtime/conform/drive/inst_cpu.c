@@ -41,10 +41,10 @@ static bool attach_anew(tni_cf_inst *i, uint32_t t, const tn_view **views) {
     list[u] = fixed ? views[u] : &other[u];
     if (!fixed) ok = decoy_make(i, t, u, views[u], &m[u], &other[u]);
   }
-  if (ok && h->device->args(i->plan[t], list, n, &i->args[t], &h->err) != TN_OK)
+  if (ok && tni_dev_args(&h->dev, i->plan[t], "args", list, n, &i->args[t], &h->err) != TN_OK)
     ok = tni_cf_inst_failed(i, "args", h->err.message);
   for (uint32_t u = 0; ok && u < n; u++)
-    if (h->device->args_set(i->args[t], u, views[u], &h->err) != TN_OK)
+    if (tni_dev_args_set(&h->dev, i->args[t], u, views, 1, &h->err) != TN_OK)
       ok = tni_cf_inst_failed(i, "args_set", h->err.message);
   for (uint32_t u = 0; m && u < n; u++) tni_cf_memory_finish(h, &m[u]);
   free(m);
@@ -56,7 +56,8 @@ static bool attach_anew(tni_cf_inst *i, uint32_t t, const tn_view **views) {
 bool tni_cf_inst_attach(tni_cf_inst *i, uint32_t t, const tn_view **views) {
   tni_cf_host *h = i->d->h;
   if (!i->d->aliased && h->attached++ % 2) return attach_anew(i, t, views);
-  return h->device->args(i->plan[t], views, i->d->info->tasks[t]->n_uses + 1, &i->args[t], &h->err) == TN_OK ||
+  const uint32_t n = i->d->info->tasks[t]->n_uses + 1;
+  return tni_dev_args(&h->dev, i->plan[t], "args", views, n, &i->args[t], &h->err) == TN_OK ||
          tni_cf_inst_failed(i, "args", h->err.message);
 }
 

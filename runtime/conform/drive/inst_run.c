@@ -77,15 +77,13 @@ tn_status tni_cf_inst_submit_fenced(const tni_cf_work *w, const tni_cf_fences *f
     item[k] = (tn_item){.h = TN_HDR(tn_item),
                         .plan = w[k].i->plan[w[k].task],
                         .args = w[k].i->args[w[k].task],
-                        .ticket = (tn_ticket *)(void *)tickets[k]};
+                        .ticket = tickets[k]->handle};
     if (f) item_fence(&item[k], &f[k], tickets[k]);
     items[k] = &item[k];
   }
   tn_error err;
   tni_error_init(&err);
-  pthread_mutex_lock(tni_devlock_submit(&h->lock, engine));
-  tn_status st = h->device->submit(h->device, engine, items, n, tni_cf_blocking(h, engine) ? run : NULL, &err);
-  pthread_mutex_unlock(tni_devlock_submit(&h->lock, engine));
+  const tn_status st = tni_dev_submit(&h->dev, engine, items, n, tni_cf_blocking(h, engine) ? run : NULL, &err);
   memset(item, 0xdb, sizeof item);
   memset(items, 0xdb, sizeof items);
   for (uint32_t k = 0; k < n; k++) tni_cf_ticket_submitted(tickets[k], st);
@@ -103,12 +101,7 @@ tn_status tni_cf_inst_task(tni_cf_inst *i, uint32_t t, uint32_t split) {
   if (i->d->info->tasks[t]->engine) return task_submit(i, t, &run);
   tn_error err;
   tni_error_init(&err);
-  const uint64_t mode = tni_fpmode_get();
-  tn_status st = h->device->run(i->plan[t], i->args[t], &run, &err);
-  if (tni_fpmode_get() != mode) {
-    tni_fpmode_put(mode);
-    return tni_cf_inst_failed(i, "run changed the floating-point mode", NULL), TN_E_INTERNAL;
-  }
+  const tn_status st = tni_dev_run(&h->dev, i->d->info->tasks[t]->name, i->plan[t], i->args[t], &run, &err);
   if (st != TN_OK) tni_cf_inst_failed(i, "run", err.message);
   return st;
 }

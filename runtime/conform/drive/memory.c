@@ -67,7 +67,7 @@ static bool make_buffer(tni_cf_drive *d, const lie *how, uint64_t bytes, tni_cf_
                              .align = (uint32_t)larger_of(larger_of(d->h->caps->align, how->align), 1)};
   uint8_t *at;
   if (!(d->h->far.buffer && take_far(d, how, bytes, m)) &&
-      (d->h->device->create(d->h->device, &req, &m->buffer, &d->h->err) != TN_OK || !m->buffer))
+      tni_dev_create(&d->h->dev, &req, &m->buffer, &d->h->err) != TN_OK)
     return false;
   if (!tni_cf_memory_look(d->h, m, TN_WRITE, &at)) return false;
   memset(at - (m->offset - m->base), m->fill, m->offset - m->base + (bytes < HUGE ? bytes : 0));
@@ -136,14 +136,12 @@ bool tni_cf_host_far(tni_cf_host *h) {
 #endif
   tni_error_init(&h->err);
   h->far = (tni_cf_far){.next = low, .end = low + room};
-  if (h->device->create(h->device, &req, &h->far.buffer, &h->err) == TN_OK && h->far.buffer) return true;
-  h->far.buffer = NULL;
-  return false;
+  return tni_dev_create(&h->dev, &req, &h->far.buffer, &h->err) == TN_OK;
 }
 
 void tni_cf_memory_finish(tni_cf_host *h, tni_cf_memory *m) {
-  if (m->mapped && m->buffer) (void)h->device->unmap(m->buffer, m->mapped, &h->err);
-  if (m->buffer && !m->shared) h->device->destroy(m->buffer);
+  if (m->mapped && m->buffer) (void)!tni_dev_unmap(&h->dev, m->buffer, m->mapped, &h->err);
+  if (!m->shared) tni_dev_destroy(&h->dev, m->buffer);
   tni_cf_block_finish(&m->host);
   *m = (tni_cf_memory){0};
 }
@@ -156,10 +154,7 @@ bool tni_cf_memory_look(tni_cf_host *h, tni_cf_memory *m, uint32_t access, uint8
     /* The strips beside it are to stay: what only is written need not come (plugin.h, map). */
     const uint32_t how = m->filled ? access | TN_READ : access;
     const uint64_t bytes = m->offset - m->base + m->bytes + m->strip;
-    pthread_mutex_lock(&h->mapping);
-    const tn_status st = h->device->map(m->buffer, m->base, bytes, how, &p, &h->err);
-    pthread_mutex_unlock(&h->mapping);
-    if (st != TN_OK || !p) return false;
+    if (tni_dev_map(&h->dev, m->buffer, m->base, bytes, how, &p, &h->err) != TN_OK) return false;
     m->mapped = p;
   }
   *at = m->mapped + (m->offset - m->base);
@@ -170,10 +165,7 @@ bool tni_cf_memory_release(tni_cf_host *h, tni_cf_memory *m, bool keep) {
   if (!m->buffer || !m->mapped || keep) return true;
   void *p = m->mapped;
   m->mapped = NULL;
-  pthread_mutex_lock(&h->mapping);
-  const tn_status st = h->device->unmap(m->buffer, p, &h->err);
-  pthread_mutex_unlock(&h->mapping);
-  return st == TN_OK;
+  return tni_dev_unmap(&h->dev, m->buffer, p, &h->err) == TN_OK;
 }
 
 bool tni_cf_memory_guards(tni_cf_host *h, tni_cf_memory *m, bool keep) {

@@ -38,15 +38,9 @@ bool tni_cf_drive_claim(tni_cf_drive *d, tni_cf_host *h, tni_graph *g, uint32_t 
                       .is_sparse = sparse};
   d->arena = tni_arena_create();
   if (!d->arena) return drive_failed(d, "no memory", NULL);
-  d->dev = (tni_dev){.name = h->p.plugin->name,
-                     .device = h->device,
-                     .plugin = h->p.plugin,
-                     .host = h->host,
-                     .lock = &h->lock,
-                     .is_host = !strcmp(h->subject.path, "host")};
   if (tni_graph_view(g, phase, &d->view, &h->err) != TN_OK) return drive_failed(d, "the graph", h->err.message);
   set_statistics(d);
-  if (tni_claims_collect(&d->view, &d->dev, 1, d->arena, &d->claims, &h->err) != TN_OK)
+  if (tni_claims_collect(&d->view, &d->h->dev, 1, d->arena, &d->claims, &h->err) != TN_OK)
     return drive_failed(d, "claim", h->err.message);
   if (d->claims.fault) return drive_failed(d, d->claims.fault, NULL);
   d->lengths = d->claims.fixed;
@@ -189,13 +183,13 @@ static bool set_sparse(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
                                .ptr = from, .usage = 1u << TN_SLOT_WEIGHT};
     if (!(d->h->caps->import_kinds & 1u << TN_MEM_HOST_PTR)) return drive_failed(d, "it imports no memory", NULL);
     if (import_align && (uintptr_t)from % import_align) return drive_failed(d, "it imports no section so small", NULL);
-    if (d->h->device->create(d->h->device, &req, &m->buffer, &d->h->err) != TN_OK || !m->buffer)
+    if (tni_dev_create(&d->h->dev, &req, &m->buffer, &d->h->err) != TN_OK)
       return drive_failed(d, "it imports no memory so large", d->h->err.message);
     m->view.buffer = m->buffer;
     if (!(d->info->slots[slot]->engines & 1)) m->view.ptr = NULL;
   }
   d->given[slot] = d->blob[slot];
-  return d->h->device->set(d->prog.program, slot, &m->view, &d->given[slot], &d->h->err) == TN_OK ||
+  return tni_dev_set(&d->h->dev, d->prog.program, slot, &m->view, &d->given[slot], &d->h->err) == TN_OK ||
          drive_failed(d, "set", d->h->err.message);
 }
 
@@ -244,7 +238,6 @@ static bool status_given(tni_cf_drive *d, tn_status st, const char *what) {
 }
 
 static bool set_packed(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
-  tn_device *dev = d->h->device;
   if (!need_pack(d, slot, need)) return false;
   tn_blob *b = &d->given[slot];
   *b = d->blob[slot];
@@ -252,14 +245,14 @@ static bool set_packed(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
   b->read = read_packed;
   if (need->need->residency == TN_RESIDENCY_DISK) {
     b->ptr = NULL;
-    return status_given(d, dev->set(d->prog.program, slot, NULL, b, &d->h->err), "set");
+    return status_given(d, tni_dev_set(&d->h->dev, d->prog.program, slot, NULL, b, &d->h->err), "set");
   }
   const tn_section *part = &d->section[slot];
   if (!fill_fixed(d, slot, d->packed[slot] + part->offset, part->bytes, 0xff) || !flip_bit(d, slot)) return false;
   tni_cf_memory *m = &d->fixed[slot];
   /* Where it lies, as the real host has it in a mapped file. */
   if (m->host.map && part->bytes == b->bytes) b->ptr = m->host.p;
-  return status_given(d, dev->set(d->prog.program, slot, &m->view, b, &d->h->err), "set");
+  return status_given(d, tni_dev_set(&d->h->dev, d->prog.program, slot, &m->view, b, &d->h->err), "set");
 }
 
 static void shape_view(tni_cf_memory *m, const tni_tensor *t) {
@@ -277,7 +270,7 @@ static bool set_raw(tni_cf_drive *d, uint32_t slot, const tn_need *need) {
   const tni_tensor *t = tni_graph_value(d->g, need->values[0])->tensor;
   if (!fill_fixed(d, slot, t->data, t->bytes, 0xff)) return false;
   shape_view(&d->fixed[slot], t);
-  return status_given(d, d->h->device->set(d->prog.program, slot, &d->fixed[slot].view, NULL, &d->h->err), "set");
+  return status_given(d, tni_dev_set(&d->h->dev, d->prog.program, slot, &d->fixed[slot].view, NULL, &d->h->err), "set");
 }
 
 static bool set_private(tni_cf_drive *d, uint32_t slot) {
@@ -293,7 +286,7 @@ static bool set_private(tni_cf_drive *d, uint32_t slot) {
   const tn_buffer *b = d->fixed[slot].buffer;
   if (b && stays_mapped(d, slot) && !(b->flags & TN_BUF_COHERENT))
     return drive_failed(d, "private memory is for the CPU and for engines, and its buffer is not COHERENT", "plugin.h, map");
-  return status_given(d, d->h->device->set(d->prog.program, slot, &d->fixed[slot].view, NULL, &d->h->err), "set");
+  return status_given(d, tni_dev_set(&d->h->dev, d->prog.program, slot, &d->fixed[slot].view, NULL, &d->h->err), "set");
 }
 
 static bool tables_make(tni_cf_drive *d) {
@@ -346,7 +339,7 @@ static bool engines_exist(tni_cf_drive *d) {
 
 bool tni_cf_drive_lower(tni_cf_drive *d) {
   if (!d->all_taken) return drive_failed(d, "not all of it was claimed", NULL);
-  if (tni_program_lower(&d->view, &d->dev, &d->part.clusters[0], d->arena, &d->prog, &d->h->err) != TN_OK)
+  if (tni_program_lower(&d->view, &d->h->dev, &d->part.clusters[0], d->arena, &d->prog, &d->h->err) != TN_OK)
     return drive_failed(d, "lower", d->h->err.message);
   d->info = d->prog.info;
   if (!nodes_once(d) || !engines_exist(d)) return false;
@@ -393,7 +386,7 @@ static tn_status set_ahead(tni_cf_drive *d, const tn_offline *o, uint32_t slot) 
 
 bool tni_cf_drive_ahead(tni_cf_drive *d, const tn_offline *o, int64_t rows) {
   if (!d->all_taken) return drive_failed(d, "not all of it was claimed", NULL);
-  if (tni_program_lower(&d->view, &d->dev, &d->part.clusters[0], d->arena, &d->prog, &d->h->err) != TN_OK)
+  if (tni_program_lower(&d->view, &d->h->dev, &d->part.clusters[0], d->arena, &d->prog, &d->h->err) != TN_OK)
     return drive_failed(d, "lower", d->h->err.message);
   d->info = d->prog.info;
   int64_t *v = TNI_NEW_ARRAY(d->arena, int64_t, d->view.n_symbols + 1);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tickets of items: a ring that belongs to the host, so that a `done` that comes late, or twice,
- * meets memory that is still there and is counted. An item must be answered exactly once, or not at all where submit
- * refused it; whether it was is looked at when its ticket is used again and when the device is closed.
+ * The tickets of items: the real host's (runtime/plugin/ticket.h), each with what the kit looks at. They are a ring that
+ * belongs to the kit's host, so that a `done` that comes late, or twice, meets memory that is still there and is counted.
+ * An item must be answered exactly once, or not at all where submit refused it; whether it was is looked at when its
+ * ticket is used again and when the device is closed.
  */
 #ifndef TENON_CONFORM_DRIVE_TICKET_H
 #define TENON_CONFORM_DRIVE_TICKET_H
@@ -10,11 +11,14 @@
 #include <pthread.h>
 
 #include "runtime/conform/drive/device.h"
+#include "runtime/plugin/plugin.h"
 
 struct tni_cf_ticket {
-  pthread_mutex_t lock;
-  pthread_cond_t cond;
+  tn_ticket t;          /* the real host's: what is waited for */
+  tn_ticket *handle;    /* that the plugin was given last */
+  pthread_mutex_t lock; /* of what follows */
   uint32_t done, owed; /* answers that came, and that must come: 0 before its first use and where submit refused it */
+  uint32_t late;       /* answers to an item that the ring has forgotten */
   uint32_t nap_us;     /* the host's `done` takes so long */
   bool used, inside;   /* inside: submit has not come back yet */
   bool early, foreign; /* answered inside submit; on another thread than submit's */
@@ -28,8 +32,7 @@ struct tni_cf_ticket {
   uint64_t value;       /* that the word has when done comes */
   bool untold;          /* and it had less */
   pthread_t by;
-  tn_status st;
-  tn_times times;
+  tn_status st; /* TN_OK until it is waited for */
   char message[256];
 };
 

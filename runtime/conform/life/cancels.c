@@ -20,7 +20,7 @@ static tni_cf_sent items_of(tni_cf_fenced *b, tni_cf_lane *l, const char *what) 
 }
 
 static void cancel(const tni_cf_fenced *b, const tni_cf_lane *l, struct tni_cf_ticket *ticket) {
-  b->h.device->cancel(b->h.device, l->engine, (tn_ticket *)(void *)ticket);
+  b->h.device->cancel(b->h.device, l->engine, ticket ? ticket->handle : NULL);
 }
 
 /* Of an engine whose items nobody named: they go on, and are right. */

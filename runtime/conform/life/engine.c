@@ -73,7 +73,7 @@ static bool is_answered(tni_cf *cf, struct tni_cf_ticket *k, bool blocking, cons
   if (n != 1)
     tni_cf_fail(cf, n ? "%s: done was called %u times for one item" : "%s: done was called %u times in 10 s", how, n);
   if (n && k->st != TN_OK) tni_cf_fail(cf, "%s: an item failed (%s): %s", how, tni_status_name(k->st), k->message);
-  if (n && k->times.start > k->times.end) tni_cf_fail(cf, "%s: an item ends before it starts", how);
+  if (n && k->t.times.start > k->t.times.end) tni_cf_fail(cf, "%s: an item ends before it starts", how);
   if (n && k->unfinished) tni_cf_fail(cf, "%s: when done came, the results were not there yet", how);
   b->items++;
   b->early += n && k->early;
@@ -203,7 +203,7 @@ static void cancel_now(submission *s, uint32_t engine, int way, struct tni_cf_ti
   tn_device *d = s->b->h.device;
   struct tni_cf_ticket *const one = way == CANCEL_ONE && atomic_load(&s->over) ? s->tickets[s->n - 1] : old;
   do {
-    d->cancel(d, engine, way == CANCEL_ALL ? NULL : (tn_ticket *)(void *)one);
+    d->cancel(d, engine, way == CANCEL_ALL ? NULL : one->handle);
     nanosleep(&(struct timespec){0, 20000}, NULL);
   } while (!atomic_load(&s->over));
 }
@@ -261,7 +261,7 @@ static void step_and_cancel(tni_cf *cf, engine_bench *b, int way, uint32_t *canc
     for (uint32_t i = 0; !f->tasks[t]->engine && i < b->n; i++)
       if (tni_cf_inst_task(s.w[i].i, t, TNI_CF_INLINE) != TN_OK) tni_cf_fail(cf, "%s", s.w[i].i->why);
     if (!f->tasks[t]->engine) continue;
-    if (way != CANCEL_ALL) old = tni_cf_ticket_take(&b->h), old->owed = 0, old->inside = false;
+    if (way != CANCEL_ALL) tni_cf_ticket_submitted(old = tni_cf_ticket_take(&b->h), TN_E_CANCELLED);
     whole = submit_and_cancel(cf, b, &s, f->tasks[t]->engine, way, old) && ended_well(cf, &s, way, cancelled);
   }
   for (uint32_t i = 0; whole && cf->verdict == TNI_CF_PASS && i < b->n; i++)

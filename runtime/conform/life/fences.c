@@ -152,7 +152,7 @@ static bool told_to_end(tni_cf *cf, tni_cf_fenced *b, tni_cf_lane *l, bool all) 
     add_own_signal(&s, i, values[i + 3]);
   }
   bool ok = tni_cf_fenced_send(cf, &s) && tni_cf_fenced_held(cf, &s, 0, "its word has its value");
-  if (ok) d->cancel(d, l->engine, all ? NULL : (tn_ticket *)(void *)s.ticket[0]);
+  if (ok) d->cancel(d, l->engine, all ? NULL : s.ticket[0]->handle);
   for (uint32_t i = 0; ok && i < s.n; i++)
     ok = tni_cf_fenced_ended(cf, &s, i, TN_E_CANCELLED, false, "was told to end while it waited");
   return ok && finish(cf, &s) && own_words(cf, b, l, 1);
@@ -169,7 +169,7 @@ static bool second_told_to_end(tni_cf *cf, tni_cf_fenced *b, tni_cf_lane *l) {
     add_signal(&s, i, told), s.signal[i].value = 4 * (i + 1);
   }
   bool ok = tni_cf_fenced_send(cf, &s);
-  if (ok) d->cancel(d, l->engine, (tn_ticket *)(void *)s.ticket[1]);
+  if (ok) d->cancel(d, l->engine, s.ticket[1]->handle);
   ok = ok && tni_cf_fenced_held(cf, &s, 0, "its word has its value");
   tni_cf_fenced_store(b, &s.wait[0][0], 1);
   ok = ok && tni_cf_fenced_right(cf, &s, 0) &&

@@ -219,7 +219,7 @@ static void blob_refused(tni_cf *cf, memory_bench *b, uint32_t slot, tn_blob bad
   tni_cf_drive *d = &b->rig.d;
   tn_error e;
   tni_error_init(&e);
-  if (tni_program_lower(&d->view, &d->dev, &d->part.clusters[0], d->arena, &p, &e) != TN_OK) {
+  if (tni_program_lower(&d->view, &d->h->dev, &d->part.clusters[0], d->arena, &p, &e) != TN_OK) {
     tni_cf_fail(cf, "lower again: %s", e.message);
     return;
   }

@@ -226,7 +226,7 @@ static void wrong_engine(tni_cf *cf, tni_cf_rig *rig) {
   tni_error_init(&e);
   struct tni_cf_ticket *k = tni_cf_ticket_take(h);
   const tn_item item = {
-      .h = TN_HDR(tn_item), .plan = rig->i.plan[0], .args = rig->i.args[0], .ticket = (tn_ticket *)(void *)k};
+      .h = TN_HDR(tn_item), .plan = rig->i.plan[0], .args = rig->i.args[0], .ticket = k->handle};
   const tn_item *items[1] = {&item};
   tn_run run = tni_cf_host_run(&(tni_cf_lent){.split = TNI_CF_INLINE});
   const tn_status st = h->device->submit(h->device, h->caps->n_engines + 1, items, 1, &run, &e);

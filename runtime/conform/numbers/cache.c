@@ -146,7 +146,7 @@ static uint32_t case_layouts(cache_case *c, tn_layout *out) {
       out[n++] = c->d.claims.states[i].layouts[k];
   if (n) return n;
   out[n++] = tni_state_layout(v);
-  for (size_t d = 0; c->d.dev.is_host && d < 4; d++)
+  for (size_t d = 0; c->d.h->dev.is_host && d < 4; d++)
     for (size_t o = 0; o < 2 && n < MAX_LAYOUTS; o++) {
       out[n] = (tn_layout){.h = TN_HDR(tn_layout),
                            .dtype = dtypes[d],
