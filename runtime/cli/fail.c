@@ -88,11 +88,14 @@ static void write_or_lose(char *text) {
   pthread_mutex_unlock(&unread.lock);
 }
 
+/* What was printed before stands before it, also where both streams are one pipe. */
 static void say_text(char *text) {
-  if (unread.on)
+  if (unread.on) {
     write_or_lose(text);
-  else
-    write_text(text);
+    return;
+  }
+  (void)cli_streams_flush();
+  write_text(text);
 }
 
 void cli_vsay(const char *fmt, va_list ap) {

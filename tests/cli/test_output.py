@@ -183,6 +183,16 @@ class Output(Case):
         r = subprocess.run(line, stdout=subprocess.PIPE, env=self.env, preexec_fn=lambda: os.close(2), timeout=600)
         self.assertEqual((r.returncode, r.stdout.count(b"\n")), (0, 1))
 
+    def test_one_pipe_for_both(self):
+        """Notes on stderr stand between whole lines of stdout, after those that were printed before."""
+        r = subprocess.run([TENON, "check", str(DEMO), "--all", *HOST], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                           env=self.env, timeout=600)
+        lines = r.stdout.splitlines()
+        at = [i for i, line in enumerate(lines) if "placement: " in line]
+        self.assertEqual(len(at), 1, r.stdout)
+        self.assertTrue(lines[at[0]].startswith("placement: "), lines[at[0]])
+        self.assertFalse([line for line in lines[at[0]:] if " host " in line and "placement" not in line], r.stdout)
+
     def test_all_closed(self):
         """No file that is opened gets the number of a closed stream, and then what is printed."""
         before = (DEMO / "model.onnx").read_bytes()[:64] if (DEMO / "model.onnx").exists() else b""
