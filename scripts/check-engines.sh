@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # check-engines.sh BUILD [MINUTES]: backends over libraries that nobody here wrote (examples/onednn-backend and xnnpack-backend), as projects of their own
 # against what BUILD installs: each passes `tenon conform`, with MINUTES the thorough one of that long, both at once; and MobileNetV2 and ResNet-18 with random weights give with it
-# what onnxruntime gives, every task within its bound. One whose library is not installed is left out; none: exit 77.
+# what onnxruntime gives, every task within its bound. A graph of bytes gives with xnnpack
+# what the host gives (check_bytes.py). One whose library is not installed is left out; none: exit 77.
 set -eu
 unset TENON_PLUGIN_PATH TENON_PROFILE_PATH TENON_PROFILE TENON_CACHE_DIR TENON_LOG
 source=$(cd "$(dirname "$0")/.." && pwd)
@@ -55,4 +56,8 @@ for e in $engines; do
     say "$m: $(grep -c "^v.* $e " placed) nodes on $e, $(grep -c '^[^ ]* .* host  ' placed) on the host, $worst"
   done
 done
+case $engines in *xnnpack*)
+  [ -z "$models" ] || PYTHONDONTWRITEBYTECODE=1 "$python" "$source/tests/vision/check_bytes.py" "$prefix/bin/tenon" bytes \
+    xnnpack-backend/xnnpack-profile.yaml "$work/xnnpack-backend/build" || die "bytes with xnnpack are not the host's"
+esac
 [ -n "$models" ] || say "no models were run: '$python' has no onnx or onnxruntime"

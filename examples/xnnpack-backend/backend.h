@@ -2,16 +2,21 @@
  *
  * A backend over XNNPACK (Debian's libxnnpack-dev). What its files share:
  *
- *   read.c     what a node means: convolutions, and what clamps their results, as one `step` each
+ *   read.c     what a node means: convolutions, what clamps their results, and products of bytes, as one `step` each
+ *   operands.c which constants an operator takes: floats, or bytes with their scales and zero points
  *   claim.c    which nodes it takes, and why not the others
  *   program.c  needs, slots and tasks
  *   weights.c  XNNPACK's operators, made once of the constants
- *   plan.c     a task at fixed sizes: conversions of layout, offsets of what lies between the steps
+ *   plan.c     a task at fixed sizes: copies from one form to another, offsets of what lies between the steps
  *   run.c      arguments and execution
  *   device.c   memory and entry
  *
  * Images between the steps of one task have their channels last. XNNPACK reads up to XNN_EXTRA_BYTES past what it is
- * given, so that everything it reads is scratch, with room after it. */
+ * given, so that everything it reads is scratch, with room after it.
+ *
+ * Bytes: XNNPACK has an operator for int8 with a scale per output channel of the weight, whose zero points are 0 (QC8), and
+ * one for uint8 with one scale and any zero point (QU8). ONNX mixes both types. A byte with its upper bit flipped is the
+ * same number of the other type, less or plus 128: so are values, weights and zero points brought to the operator's type. */
 #ifndef XNNPACK_BACKEND_H
 #define XNNPACK_BACKEND_H
 
@@ -34,17 +39,34 @@ typedef struct device {
   const tn_host *host;
 } device;
 
+/* Constants of a step, TN_NONE where there is none. The first are inputs 1 to 8 of QLinearConv in their order. */
+enum { X_SCALE, X_ZERO, W, W_SCALE, W_ZERO, Y_SCALE, Y_ZERO, BIAS, LOW, HIGH, CONSTANTS };
+
+/* How a value lies: bits. The host's are dense and of the value's own type. */
+enum { LAST = 1 /* images with their channels last */, SIGNED = 2 /* int8 rather than uint8 */, FORMS = 4 };
+
 typedef struct step {
-  tn_id x, y, w, bias, low, high; /* values; bias and the limits of a Clip: TN_NONE where there is none */
+  enum { F32, QU8, QC8 } kind; /* of XNNPACK's operator; types and shapes alone say which */
+  tn_id x, y, constants[CONSTANTS];
   int relu;
   int64_t C, OC, groups, kernel[2], stride[2], dilation[2], pads[4];
-  int same; /* auto_pad SAME_UPPER */
-  tn_expr x_dims[4], y_dims[4];
+  int same;                        /* auto_pad SAME_UPPER */
+  int matrix;                      /* a product: every row is an image of one pixel */
+  int kn;                          /* its weight is [K,N], not [N,K] */
+  uint32_t form, x_host, y_host;   /* what it reads and writes, and what the host has of x and y */
+  unsigned char flip_w;            /* the weight's bytes XOR this are of the operator's type */
+  tn_expr x_dims[TN_MAX_RANK], y_dims[TN_MAX_RANK];
+  uint32_t x_rank, y_rank;
   uint32_t slices;           /* of the result's channels */
   xnn_operator_t op[SLICES]; /* one a slice. They hold packed weights, and where they last ran: one item at a time */
   tn_id nodes[2];
   uint32_t n_nodes;
 } step;
+
+/* Bytes of an element of its images and weights. */
+static inline size_t size_of(const step *s) { return s->kind == F32 ? sizeof(float) : 1; }
+/* What brings a byte from form a to form b, by XOR. */
+static inline unsigned char flip(uint32_t a, uint32_t b) { return (a ^ b) & SIGNED ? 0x80 : 0; }
 
 tn_status fail(tn_error *err, tn_status st, const char *fmt, ...) TN_PRINTF(3, 4);
 
@@ -52,6 +74,13 @@ tn_status fail(tn_error *err, tn_status st, const char *fmt, ...) TN_PRINTF(3, 4
 uint32_t read_step(const device *d, const tn_graph *g, tn_id n, tn_id next, step *s, const char **text);
 /* The node that may be computed with n: the only reader of its result, TN_NONE where there is none. */
 tn_id follower(const tn_graph *g, tn_id n);
+/* A dim that is a number. */
+int fixed_dim(const device *d, const tn_graph *g, tn_id v, uint32_t i, int64_t *out);
+
+/* operands.c. Whether an operator of XNNPACK takes the constants of s, whose C and OC are known; sets kind and forms. */
+uint32_t read_floats(const device *d, const tn_graph *g, step *s, const char **text);
+uint32_t read_bytes(const device *d, const tn_graph *g, step *s, const char **text);
+int is_constant(const tn_graph *g, tn_id v, uint32_t dtype);
 
 /* claim.c */
 tn_status claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *err);
@@ -99,9 +128,10 @@ typedef struct place { /* where an operand lies, before there is memory */
   uint64_t offset;
 } place;
 typedef struct action {
-  enum { EXECUTE, TO_LAST, FROM_LAST } what; /* TO_LAST: channels last */
-  const step *step;
+  const step *step;   /* whose operand or result is copied, or that is executed */
+  int copies;         /* from one form to another */
   int64_t n, c, h, w; /* of what is read */
+  uint32_t from_form, to_form;
   place from, to;
 } action;
 struct tn_plan {

@@ -79,8 +79,9 @@ static tn_status enumerate(tn_plugin *pub, uint32_t cap, const tn_caps **out, ui
   p->engines[0] = &p->engine;
   p->caps = (tn_caps){.h = TN_HDR(tn_caps), .name = "XNNPACK on the CPU", .driver = "XNNPACK", .key = "xnnpack",
       .engines = p->engines, .n_engines = 1, .import_kinds = 1u << TN_MEM_HOST_PTR, .align = 64, .sub_align = 64,
-      .import_align = 64, .dtypes = UINT64_C(1) << TN_DT_F32, .memory_bytes = UINT64_C(1) << 40,
-      .max_buffer_bytes = UINT64_C(1) << 40};
+      .import_align = 64,
+      .dtypes = UINT64_C(1) << TN_DT_F32 | UINT64_C(1) << TN_DT_I8 | UINT64_C(1) << TN_DT_U8 | UINT64_C(1) << TN_DT_I32,
+      .memory_bytes = UINT64_C(1) << 40, .max_buffer_bytes = UINT64_C(1) << 40};
   if (cap) out[0] = &p->caps;
   *n = 1;
   return TN_OK;

@@ -56,9 +56,8 @@ static void add_constant(tn_program *p, tn_id v) {
 static void find_constants(tn_program *p) {
   for (uint32_t i = 0; i < p->n_steps; i++) {
     const step *s = &p->steps[i];
-    const tn_id v[] = {s->w, s->bias, s->low, s->high};
-    for (uint32_t k = 0; k < 4; k++)
-      if (v[k] != TN_NONE) add_constant(p, v[k]);
+    for (uint32_t k = 0; k < CONSTANTS; k++)
+      if (s->constants[k] != TN_NONE) add_constant(p, s->constants[k]);
   }
 }
 
@@ -113,7 +112,8 @@ static void make_part(tn_program *p, const tn_subgraph *s, uint32_t i, int betwe
 }
 
 static uint64_t constant_bytes(const tn_program *p, const tn_graph *g, tn_id v) {
-  uint64_t n = 4;
+  const uint32_t type = g->values[v]->dtype;
+  uint64_t n = type == TN_DT_I8 || type == TN_DT_U8 ? 1 : 4; /* else float32 or int32 */
   for (uint32_t i = 0; i < g->values[v]->rank; i++) {
     int64_t lo = 0, hi;
     if (p->device->host->range(g, g->values[v]->dims[i], &lo, &hi) != TN_OK || lo < 0 ||
@@ -162,7 +162,7 @@ void release(tn_program *p) {
 /* One block of memory: every array has room for the most that n nodes can have. */
 tn_status lower(tn_device *pub, const tn_subgraph *s, tn_program **out, tn_error *err) {
   const tn_host *h = ((device *)pub)->host;
-  const size_t n = s->n_nodes, values = s->graph->n_values, constants = n * 4,
+  const size_t n = s->n_nodes, values = s->graph->n_values, constants = n * CONSTANTS,
                uses = n * 2, slots = 1 + constants + uses;
   const size_t room[] = {sizeof(tn_program), constants * sizeof(constant), n * sizeof(part), n * sizeof(step),
       (1 + uses) * sizeof(tn_slot), constants * sizeof(void *), slots * sizeof(void *), n * sizeof(void *),

@@ -11,9 +11,9 @@ struct tn_args {
   unsigned char *memory[];
 };
 
-static float *where(const tn_args *a, place p) {
+static void *where(const tn_args *a, place p) {
   unsigned char *base = p.in == USE ? a->memory[p.index] : a->scratch;
-  return base ? (float *)(void *)(base + p.offset) : NULL;
+  return base ? base + p.offset : NULL;
 }
 
 void args_free(tn_args *a) {
@@ -52,18 +52,44 @@ typedef struct work {
   int32_t failed;
 } work;
 
-/* Rows of pixels, in either direction. */
-static void change_layout(const work *w, int64_t begin, int64_t end) {
+/* Where row y of image n begins, and from one pixel and channel to the next, in elements. */
+typedef struct stride {
+  int64_t begin, x, c;
+} stride;
+
+static stride stride_of(const action *a, uint32_t form, int64_t n, int64_t y) {
+  return form & LAST ? (stride){(n * a->h + y) * a->w * a->c, a->c, 1}
+                     : (stride){(n * a->c * a->h + y) * a->w, 1, a->h * a->w};
+}
+
+/* Rows of pixels, from form to form: layout, and the type of bytes. */
+static void copy_rows(const work *w, int64_t begin, int64_t end) {
   const action *a = w->action;
-  const float *from = where(w->args, a->from);
-  float *to = where(w->args, a->to);
+  const void *from = where(w->args, a->from);
+  void *to = where(w->args, a->to);
+  const unsigned char bits = flip(a->from_form, a->to_form);
   for (int64_t j = begin; j < end; j++) {
-    const int64_t n = j / a->h, y = j % a->h;
-    for (int64_t x = 0; x < a->w; x++)
-      for (int64_t c = 0; c < a->c; c++) {
-        const int64_t last = ((n * a->h + y) * a->w + x) * a->c + c, first = ((n * a->c + c) * a->h + y) * a->w + x;
-        to[a->what == TO_LAST ? last : first] = from[a->what == TO_LAST ? first : last];
-      }
+    const stride f = stride_of(a, a->from_form, j / a->h, j % a->h), t = stride_of(a, a->to_form, j / a->h, j % a->h);
+    for (int64_t x = 0; x < a->w; x++) {
+      const int64_t i = f.begin + x * f.x, o = t.begin + x * t.x;
+      if (a->step->kind == F32)
+        for (int64_t c = 0; c < a->c; c++) ((float *)to)[o + c * t.c] = ((const float *)from)[i + c * f.c];
+      else
+        for (int64_t c = 0; c < a->c; c++)
+          ((unsigned char *)to)[o + c * t.c] = ((const unsigned char *)from)[i + c * f.c] ^ bits;
+    }
+  }
+}
+
+static enum xnn_status set_up(const step *s, xnn_operator_t op, const action *a, const void *from, void *to) {
+  const size_t n = (size_t)a->n, h = (size_t)a->h, w = (size_t)a->w;
+  switch (s->kind) {
+    case QU8:
+      return xnn_setup_convolution2d_nhwc_qu8(op, n, h, w, from, to, NULL);
+    case QC8:
+      return xnn_setup_convolution2d_nhwc_qc8(op, n, h, w, from, to, NULL);
+    default:
+      return xnn_setup_convolution2d_nhwc_f32(op, n, h, w, from, to, NULL);
   }
 }
 
@@ -71,8 +97,10 @@ static enum xnn_status run_slice(const work *w, int64_t k) {
   const action *a = w->action;
   const step *s = a->step;
   const int64_t outer = s->OC / s->slices * k, inner = s->groups > 1 ? s->C / s->slices * k : 0;
-  const enum xnn_status st = xnn_setup_convolution2d_nhwc_f32(s->op[k], (size_t)a->n, (size_t)a->h, (size_t)a->w,
-      where(w->args, a->from) + inner, where(w->args, a->to) + outer, NULL);
+  const unsigned char *from = where(w->args, a->from);
+  unsigned char *to = where(w->args, a->to);
+  const int64_t size = (int64_t)size_of(s);
+  const enum xnn_status st = set_up(s, s->op[k], a, from + inner * size, to + outer * size);
   return st == xnn_status_success ? xnn_run_operator(s->op[k], NULL) : st;
 }
 
@@ -80,8 +108,8 @@ static void jobs(void *arg, int64_t begin, int64_t end, uint32_t worker) {
   work *w = arg;
   const action *a = w->action;
   (void)worker;
-  if (a->what != EXECUTE) change_layout(w, begin, end);
-  for (int64_t k = begin; a->what == EXECUTE && k < end; k++)
+  if (a->copies) copy_rows(w, begin, end);
+  for (int64_t k = begin; !a->copies && k < end; k++)
     if (run_slice(w, k) != xnn_status_success) __atomic_store_n(&w->failed, 1, __ATOMIC_RELAXED);
 }
 
@@ -90,7 +118,7 @@ static tn_status run_item(const tn_args *a, tn_run *run) {
   for (uint32_t i = 0; i < a->plan->n_actions; i++) {
     const action *x = w.action = &a->plan->actions[i];
     if (run->cancelled(run)) return TN_E_CANCELLED;
-    run->parallel_for(run, x->what == EXECUTE ? x->step->slices : x->n * x->h, 1, jobs, &w);
+    run->parallel_for(run, x->copies ? x->n * x->h : x->step->slices, 1, jobs, &w);
   }
   return w.failed ? TN_E_INTERNAL : TN_OK;
 }

@@ -19,6 +19,8 @@
   { grp, name, "", in, at, 25, 1, TNI_CN_TERMS, TNI_CN_ANY, terms, 0 }
 #define BYTES(name, in, at) \
   { "bytes", name, "", in, at, 25, 1, TNI_CN_BYTES, TNI_CN_SMALL, 4, 0 }
+#define BYTES_GEMM(in, at) \
+  { "bytes", "QLinearGemm", "tenon", in, at, 1, 1, TNI_CN_BYTES, TNI_CN_SMALL, 4, 0 }
 #define LINK(in, at, ulp, abs_) \
   { "chain", "Elementwise", "tenon", in, at, 1, 1, TNI_CN_ULP, TNI_CN_SMALL, ulp, abs_ }
 
@@ -209,6 +211,12 @@ const tni_cn_row tni_cn_rows[] = {
     BYTES("QLinearConv", "s[1,5,7,7] q[]=0.03 I[]=5 I[6,5,1,1] q[]=0.01 I[]=-3 q[]=0.4 I[]=0", ""),
     BYTES("QLinearMatMul", "u[S,40] q[]=0.02 U[]=131 I[40,17] q[]=0.01 I[]=3 q[]=0.6 U[]=119", ""),
     BYTES("QLinearMatMul", "s[S,33] q[]=0.02 I[]=-5 I[33,24] q[24] I[24]=0 q[]=0.5 I[]=7", ""),
+    /* Results wide enough to be computed in parts: each has to take its own scales, and its own biases. */
+    BYTES("QLinearConv", "s[1,6,5,7] q[]=0.02 I[]=11 I[96,6,3,3] q[96] I[96]=0 q[]=0.6 U[]=119 N[96]", "pads=1,1,1,1"),
+    BYTES("QLinearConv", "u[1,96,5,6] q[]=0.02 U[]=131 I[96,1,3,3] q[96] I[96]=0 q[]=0.4 I[]=9 N[96]", "group=96"),
+    BYTES("QLinearMatMul", "s[S,40] q[]=0.02 I[]=-5 I[40,136] q[136] I[136]=0 q[]=0.5 I[]=7", ""),
+    BYTES_GEMM("u[S,40] q[]=0.02 U[]=131 I[40,136] q[136] I[136]=0 q[]=0.6 U[]=119 N[136]", ""),
+    BYTES_GEMM("s[2,S,33] q[]=0.02 I[]=-5 U[20,33] q[]=0.01 U[]=140 q[]=0.5 I[]=7", "trans_b=1"),
     BYTES("MatMulInteger", "u[S,40] I[40,17] U[]=131 I[]=3", ""),
     BYTES("MatMulInteger", "s[S,33] U[33,9]", ""),
     BYTES("ConvInteger", "u[1,3,9,11] I[8,3,3,3] U[]=131 I[]=3", "pads=1,1,1,1"),

@@ -35,7 +35,12 @@ static bool reads_sum_of_conv(const tn_graph *g, const tn_node *n) {
   return made_by(g, sum->in[0], TN_OP_CONV) || made_by(g, sum->in[1], TN_OP_CONV);
 }
 
-static bool is_wrong(const tn_subgraph *s, const tn_node *n) {
+static int64_t dim_of(const tn_host *h, const tn_graph *g, tn_id v, uint32_t i) {
+  int64_t lo = 0, hi = 0;
+  return h->range(g, g->values[v]->dims[i], &lo, &hi) == TN_OK && lo == hi ? lo : -1;
+}
+
+static bool is_wrong(const tn_host *h, const tn_subgraph *s, const tn_node *n) {
   const tn_attr *const *a = n->attr;
   if (IS(CONV_DILATED) && n->op == TN_OP_CONV) {
     const tn_attr *d = a[TN_AT_CONV_DILATIONS];
@@ -58,6 +63,8 @@ static bool is_wrong(const tn_subgraph *s, const tn_node *n) {
   if (IS(CHANNELS_DIRTY) && n->op == TN_OP_CONV) return made_by(s->graph, n->in[0], TN_OP_DIV);
   if (IS(QCONV_ZERO) && n->op == TN_OP_QLINEAR_CONV) return s->graph->values[n->in[0]]->dtype == TN_DT_U8;
   if (IS(QCONV_SCALE) && n->op == TN_OP_QLINEAR_CONV) return s->graph->values[n->in[4]]->rank == 1;
+  if (IS(QCONV_WIDE) && n->op == TN_OP_QLINEAR_CONV) return dim_of(h, s->graph, n->in[3], 0) > 64;
+  if (IS(QGEMM_BIAS) && n->op == TN_OP_QLINEAR_GEMM) return has(n, 8);
   if (IS(POOL_OVERHANG) && n->op == TN_OP_AVERAGE_POOL)
     return a[TN_AT_AVERAGE_POOL_CEIL_MODE]->u.i && a[TN_AT_AVERAGE_POOL_COUNT_INCLUDE_PAD]->u.i;
   if (IS(GATHER_END)) return n->op == TN_OP_GATHER;
@@ -65,12 +72,12 @@ static bool is_wrong(const tn_subgraph *s, const tn_node *n) {
   return IS(HANDED_IN) && n->op == TN_OP_MATMUL && is_handed_in(s, n->in[0]);
 }
 
-void nodes_note(const tn_subgraph *s, const tn_program *p, const tn_program_info *info) {
+void nodes_note(const tn_host *h, const tn_subgraph *s, const tn_program *p, const tn_program_info *info) {
   pthread_mutex_lock(&lock);
   for (uint32_t t = 0; t < info->n_tasks; t++, n_known++) {
     bool wrong = false;
     for (uint32_t i = 0; i < info->tasks[t]->n_nodes; i++)
-      wrong = wrong || is_wrong(s, s->graph->nodes[info->tasks[t]->nodes[i]]);
+      wrong = wrong || is_wrong(h, s, s->graph->nodes[info->tasks[t]->nodes[i]]);
     known[n_known % MOST].p = p;
     known[n_known % MOST].task = t;
     known[n_known % MOST].wrong = wrong;

@@ -10,7 +10,7 @@
 #include "tests/faults/planted/plants.h"
 
 /* A program was lowered from s. */
-void nodes_note(const tn_subgraph *s, const tn_program *p, const tn_program_info *info);
+void nodes_note(const tn_host *h, const tn_subgraph *s, const tn_program *p, const tn_program_info *info);
 /* The wrong is about this task. */
 bool nodes_wrong(const tn_program *p, tn_id task);
 

@@ -444,7 +444,7 @@ static tn_status my_lower(tn_device *d, const tn_subgraph *s, tn_program **out, 
   tn_status st = edges_lower(s);
   if (st == TN_OK) st = saved.lower(d, s, out, err);
   if (block && st == TN_OK) services->free(services->ctx, block);
-  if (st == TN_OK) nodes_note(s, *out, saved.info(*out));
+  if (st == TN_OK) nodes_note(services, s, *out, saved.info(*out));
   for (uint32_t i = 0; IS(CONTEXT_UNNAMED) && st == TN_OK && i < saved.info(*out)->n_tasks; i++)
     ((tn_task *)(uintptr_t)saved.info(*out)->tasks[i])->symbols &= ~UINT64_C(2);
   if (IS(KEEPS_NAME)) kept_name = s->graph->nodes[s->nodes[0]]->name;
