@@ -7,6 +7,7 @@
 #define TENON_ORACLE_ORACLE_H
 
 #include "runtime/oracle/reference_attend.h"
+#include "runtime/oracle/reference_bytes.h"
 #include "runtime/oracle/reference_chain.h"
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "oracle_test.h"
+#include "runtime/oracle/oracle.h"
 #include "tests/kit/nodes.h"
 
 static const tn_numerics i8 = {.h = TN_HDR(tn_numerics),
@@ -239,6 +240,30 @@ static void test_bound_grows(void) {
   CU_ASSERT(tni_reference_bound(&f, 100) > 100 * 0x1p-11);
 }
 
+/* One code, and few: what a half may do. */
+static void test_codes(void) {
+  uint8_t want[320], got[320];
+  int most;
+  for (int i = 0; i < 320; i++) want[i] = (uint8_t)(i * 7);
+  memcpy(got, want, sizeof got);
+  CU_ASSERT(tni_reference_codes(got, want, false, 320, &most) && most == 0);
+  for (int i = 0; i < 12; i++) got[20 * i + 1] = (uint8_t)(got[20 * i + 1] + (i % 2 ? 1 : -1)); /* 2 + 320 / 32 */
+  CU_ASSERT(tni_reference_codes(got, want, false, 320, &most) && most == 1);
+  CU_ASSERT(!tni_reference_codes(got, want, false, 319, &most)); /* 2 + 9 */
+  got[5]++;
+  CU_ASSERT(!tni_reference_codes(got, want, false, 320, &most) && most == 1);
+  memcpy(got, want, sizeof got);
+  got[9] = (uint8_t)(got[9] + 2);
+  CU_ASSERT(!tni_reference_codes(got, want, false, 320, &most) && most == 2);
+  /* 127 and -128 are far apart, 255 and 0 too; -1 and 0 are not. */
+  const uint8_t top[1] = {0x7f}, low[1] = {0x80}, ones[1] = {0xff}, zero[1] = {0};
+  CU_ASSERT(!tni_reference_codes(top, low, true, 1, &most) && most == 255);
+  CU_ASSERT(tni_reference_codes(top, low, false, 1, &most));
+  CU_ASSERT(tni_reference_codes(ones, zero, true, 1, &most));
+  CU_ASSERT(!tni_reference_codes(ones, zero, false, 1, &most) && most == 255);
+  CU_ASSERT(tni_reference_rounds(TN_OP_QLINEAR_CONV) && !tni_reference_rounds(TN_OP_MAX_POOL));
+}
+
 void suite_reference(void) {
   CU_pSuite s = CU_add_suite("format reference", NULL, NULL);
   CU_add_test(s, "quantizer", test_quantizer);
@@ -246,4 +271,5 @@ void suite_reference(void) {
   CU_add_test(s, "static scale", test_static);
   CU_add_test(s, "averages", test_averages);
   CU_add_test(s, "bound grows", test_bound_grows);
+  CU_add_test(s, "codes of 8 bits", test_codes);
 }

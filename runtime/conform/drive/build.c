@@ -205,27 +205,32 @@ static tn_id random_constant(tni_cn_graph *b, const char *name, uint32_t dtype, 
   return v;
 }
 
-/* Bytes and what quantizes: 'U', 'I' of 8 bits, 'N' of 32, 'q' scales; numbers that are given, the first of them again after
- * the last, or random ones. */
-static tn_id quantizing(tni_cn_graph *b, const char *name, char kind, char *dims, char *list, tni_cf_rng *r) {
-  int64_t d[MAX_INTS], given[MAX_INTS], count = 1;
-  float ignored[MAX_INTS], scales[MAX_INTS];
-  const uint32_t rank = numbers_read(dims, d, ignored), n = list ? numbers_read(list, given, scales) : 0;
+tn_id tni_cn_quantizing(tni_cn_graph *b, const char *name, char kind, uint32_t rank, const int64_t *dims,
+                        const float *given, uint32_t n, tni_cf_rng *r) {
+  int64_t count = 1;
   tni_tensor t = {.dtype = kind == 'q' ? TN_DT_F32 : kind == 'N' ? TN_DT_I32 : kind == 'I' ? TN_DT_I8 : TN_DT_U8, .rank = rank};
   if (rank > TN_MAX_RANK) return TN_NONE;
-  memcpy(t.dims, d, rank * sizeof *d);
-  for (uint32_t i = 0; i < rank; i++) count *= d[i];
+  memcpy(t.dims, dims, rank * sizeof *dims);
+  for (uint32_t i = 0; i < rank; i++) count *= dims[i];
   if (!tensor_room(b, &t)) return TN_NONE;
   for (int64_t i = 0; i < count; i++) {
     const uint64_t x = tni_cf_rng_next(r);
+    const float v = n ? given[i % n] : 0;
     if (kind == 'q')
-      ((float *)t.data)[i] = n ? scales[i % n] : 0.004f + (float)(x % 1000) * 0.00003f;
+      ((float *)t.data)[i] = n ? v : 0.004f + (float)(x % 1000) * 0.00003f;
     else if (kind == 'N')
-      ((int32_t *)t.data)[i] = n ? (int32_t)given[i % n] : (int32_t)(x % 601) - 300;
+      ((int32_t *)t.data)[i] = n ? (int32_t)v : (int32_t)(x % 601) - 300;
     else
-      ((uint8_t *)t.data)[i] = (uint8_t)(n ? given[i % n] : (int64_t)(x % 256));
+      ((uint8_t *)t.data)[i] = (uint8_t)(n ? (int32_t)v : (int32_t)(x % 256));
   }
   return add_tensor(b, name, &t);
+}
+
+static tn_id quantizing(tni_cn_graph *b, const char *name, char kind, char *dims, char *list, tni_cf_rng *r) {
+  int64_t d[MAX_INTS], ints[MAX_INTS];
+  float ignored[MAX_INTS], given[MAX_INTS];
+  const uint32_t rank = numbers_read(dims, d, ignored), n = list ? numbers_read(list, ints, given) : 0;
+  return tni_cn_quantizing(b, name, kind, rank, d, given, n, r);
 }
 
 /* "x[S,64]", "i[S]<50>", "k[2]=1,-1", "U[]=128", "-" */

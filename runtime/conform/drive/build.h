@@ -51,6 +51,10 @@ tn_id tni_cn_value(tni_cn_graph *b, const char *name, uint32_t kind, uint32_t dt
 /* data: floats, converted to dtype and kept on the graph's arena. */
 tn_id tni_cn_constant(tni_cn_graph *b, const char *name, uint32_t dtype, uint32_t rank, const int64_t *dims,
                       const float *data);
+/* Bytes and what quantizes: kind 'U', 'I' of 8 bits, 'N' of 32, 'q' scales. given: n numbers, the first of them again after the
+ * last; n 0: random ones from r. */
+tn_id tni_cn_quantizing(tni_cn_graph *b, const char *name, char kind, uint32_t rank, const int64_t *dims,
+                        const float *given, uint32_t n, tni_cf_rng *r);
 bool tni_cn_node(tni_cn_graph *b, const char *domain, const char *op, int64_t version, const tn_id *in, uint32_t n_in,
                  const tn_id *out, uint32_t n_out, const tni_raw_attr *attr, uint32_t n_attr);
 /* A cache as `like` says: `before` as a run finds it, `after` with the rows of x, which a TensorScatter appends; where

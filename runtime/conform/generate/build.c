@@ -139,6 +139,10 @@ static bool add_step(gen_work *w, const tni_gen_step *s) {
       return tni_gen_add_block(w, s);
     case TNI_GEN_BETWEEN:
       return tni_gen_add_between(w, s);
+    case TNI_GEN_CODE_CONV:
+      return tni_gen_add_code_conv(w, s);
+    case TNI_GEN_CODE_MATMUL:
+      return tni_gen_add_code_matmul(w, s);
     case TNI_GEN_BATCHNORM:
       return tni_gen_add_batchnorm(w, s);
     case TNI_GEN_ATTENTION:

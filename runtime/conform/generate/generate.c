@@ -17,7 +17,7 @@ enum { LONG = 64, TOO_LONG = 512 };
 static void run_part(tni_cf *cf, void *arg) { tni_gen_run(cf, arg); }
 
 /* What a graph may begin with: the operator that it then has, and which graphs of the table say that it is taken, by
- * what their names begin with. */
+ * what their names begin with, up to a '/'. */
 static const struct {
   tni_gen_form form;
   const char *op, *graph;
@@ -69,7 +69,9 @@ static const struct {
              {{TNI_GEN_BETWEEN, 5, 8, 0}, "Div", "div", 0},
              {{TNI_GEN_BETWEEN, 5, 8, 2}, "Exp", "exp", 0},
              {{TNI_GEN_BETWEEN, 5, 8, 3}, "Sqrt", "sqrt", 0},
-             {{TNI_GEN_BETWEEN, 5, 8, 5}, "Clip", "clip", 0}};
+             {{TNI_GEN_BETWEEN, 5, 8, 5}, "Clip", "clip", 0},
+             {{TNI_GEN_CODE_CONV, 0, 0, 0}, "QLinearConv", "quant/conv", 0},
+             {{TNI_GEN_CODE_MATMUL, 0, 0, 0}, "QLinearMatMul", "quant/matmul", 0}};
 enum { N_FORMS = sizeof forms / sizeof *forms };
 
 typedef struct draws {
@@ -77,10 +79,16 @@ typedef struct draws {
   uint32_t taken[N_FORMS], n_taken; /* what graphs begin with in turns */
 } draws;
 
+/* The whole name, or all of it up to a '/'. */
+static bool is_named(const char *graph, uint32_t form) {
+  const size_t n = strlen(forms[form].graph);
+  return !strncmp(graph, forms[form].graph, n) && (!graph[n] || graph[n] == '/' || graph[n - 1] == '/');
+}
+
 static bool is_taken(const tni_cf_listing *l, uint32_t form) {
   uint32_t taken = 0, asked = 0;
   for (uint32_t k = 0; k < l->n_claimed; k++) {
-    if (strncmp(l->claimed[k].graph, forms[form].graph, strlen(forms[form].graph)) != 0) continue;
+    if (!is_named(l->claimed[k].graph, form)) continue;
     asked++;
     taken += l->claimed[k].verdict == TN_YES;
   }
@@ -262,7 +270,7 @@ static void not_drawn_ask(tni_cf *cf, const tni_cf_listing *l) {
   for (uint32_t k = 0; k < l->n_claimed; k++) {
     bool known = l->claimed[k].verdict != TN_YES || (k && !strcmp(l->claimed[k].graph, l->claimed[k - 1].graph));
     for (uint32_t i = 0; i < N_FORMS && !known; i++)
-      known = !strncmp(l->claimed[k].graph, forms[i].graph, strlen(forms[i].graph));
+      known = is_named(l->claimed[k].graph, i);
     /* Forms of products and chains that steps make in other ways. */
     known = known || !strncmp(l->claimed[k].graph, "matmul/", 7) || !strncmp(l->claimed[k].graph, "fused/", 6);
     const size_t at = strlen(text);

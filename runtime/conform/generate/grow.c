@@ -65,15 +65,16 @@ bool tni_gen_add_value(gen_work *w, const gen_value *like, tn_id id, int64_t wid
   return true;
 }
 
-static tn_id new_output(gen_work *w) {
-  char name[16];
-  snprintf(name, sizeof name, "v%u_%u", w->n, w->b->g->n_nodes);
-  return tni_cn_value(w->b, name, TN_VALUE_ACT, TN_DT_F32, "?");
-}
-
 tn_id tni_gen_apply(gen_work *w, const char *domain, const char *op, int64_t version, const tn_id *in, uint32_t n_in,
                     const tni_raw_attr *attr, uint32_t n_attr) {
-  const tn_id out = new_output(w);
+  return tni_gen_apply_as(w, TN_DT_F32, domain, op, version, in, n_in, attr, n_attr);
+}
+
+tn_id tni_gen_apply_as(gen_work *w, uint32_t dtype, const char *domain, const char *op, int64_t version, const tn_id *in,
+                       uint32_t n_in, const tni_raw_attr *attr, uint32_t n_attr) {
+  char name[16];
+  snprintf(name, sizeof name, "v%u_%u", w->n, w->b->g->n_nodes);
+  const tn_id out = tni_cn_value(w->b, name, TN_VALUE_ACT, dtype, "?");
   return out != TN_NONE && tni_cn_node(w->b, domain, op, version, in, n_in, &out, 1, attr, n_attr) ? out : TN_NONE;
 }
 

@@ -37,14 +37,34 @@ tn_id tni_gen_input(gen_work *w, char kind, const int64_t *dims, uint32_t rank, 
 bool tni_gen_add_value(gen_work *w, const gen_value *like, tn_id id, int64_t width);
 tn_id tni_gen_apply(gen_work *w, const char *domain, const char *op, int64_t version, const tn_id *in, uint32_t n_in,
                     const tni_raw_attr *attr, uint32_t n_attr);
+/* The same with a result that is not float32. */
+tn_id tni_gen_apply_as(gen_work *w, uint32_t dtype, const char *domain, const char *op, int64_t version, const tn_id *in,
+                       uint32_t n_in, const tni_raw_attr *attr, uint32_t n_attr);
 tni_raw_attr tni_gen_int_attr(const char *name, int64_t v);
 tni_raw_attr tni_gen_float_attr(const char *name, float v);
 tni_raw_attr tni_gen_ints_attr(const char *name, const int64_t *v, uint64_t n);
 
 tni_raw_attr tni_gen_text_attr(const char *name, const char *text);
 
-/* Steps that are products (products.c), of images (images.c), of sequences (sequences.c). Each does something else
- * where the values so far have no place for it. */
+/* A value as codes of 8 bits, with the scale and the zero point that it has. */
+typedef struct gen_codes {
+  tn_id id, scale, zero;
+  uint32_t dtype;
+} gen_codes;
+/* A constant weight of codes [rows, columns], or of `rank` dims, with a scale alone or one for each of `channels`. */
+typedef struct gen_code_weight {
+  tn_id id, scale, zero;
+} gen_code_weight;
+/* bytes.c. word: of the step, which types there are. False: no memory. */
+bool tni_gen_codes_of(gen_work *w, const gen_value *x, uint32_t word, gen_codes *out);
+bool tni_gen_codes_weight(gen_work *w, uint32_t word, uint32_t rank, const int64_t *dims, int64_t channels,
+                          gen_code_weight *out);
+/* Scale and zero point of a sum of n products of codes; id is for the node that gives it. */
+bool tni_gen_codes_result(gen_work *w, uint32_t word, int64_t n, gen_codes *out);
+tn_id tni_gen_codes_back(gen_work *w, const gen_codes *c);
+
+/* Steps that are products (products.c), of images (images.c), of sequences (sequences.c), of codes (bytes.c). Each does
+ * something else where the values so far have no place for it. */
 bool tni_gen_add_matmul(gen_work *w, const tni_gen_step *s);
 bool tni_gen_add_gemm(gen_work *w, const tni_gen_step *s);
 bool tni_gen_add_siblings(gen_work *w, const tni_gen_step *s);
@@ -58,5 +78,7 @@ bool tni_gen_add_batchnorm(gen_work *w, const tni_gen_step *s);
 bool tni_gen_add_attention(gen_work *w, const tni_gen_step *s);
 bool tni_gen_add_rotary(gen_work *w, const tni_gen_step *s);
 bool tni_gen_add_gather(gen_work *w, const tni_gen_step *s);
+bool tni_gen_add_code_conv(gen_work *w, const tni_gen_step *s);
+bool tni_gen_add_code_matmul(gen_work *w, const tni_gen_step *s);
 
 #endif

@@ -100,6 +100,29 @@ bool tni_gen_add_conv(gen_work *w, const tni_gen_step *s) {
   return convolve(w, &x, &b, draw_channels(s, group), group, s->word[4] % 2);
 }
 
+/* A convolution of codes between floats. */
+bool tni_gen_add_code_conv(gen_work *w, const tni_gen_step *s) {
+  const gen_value x = *tni_gen_pick(w, s->a);
+  if (!is_image(&x)) return tni_gen_add_code_matmul(w, s);
+  const int64_t group = draw_group(&x, s), channels = draw_channels(s, group);
+  const box b = draw_box(&x, s, false);
+  const int64_t dims[4] = {channels, x.dims[1] / group, b.kernel[0], b.kernel[1]};
+  gen_codes q, y;
+  gen_code_weight k;
+  char name[16];
+  if (!tni_gen_codes_of(w, &x, s->word[4], &q) || !tni_gen_codes_weight(w, s->word[4], 4, dims, channels, &k) ||
+      !tni_gen_codes_result(w, s->word[4], dims[1] * dims[2] * dims[3], &y))
+    return false;
+  tn_id in[9] = {q.id, q.scale, q.zero, k.id, k.scale, k.zero, y.scale, y.zero, TN_NONE};
+  snprintf(name, sizeof name, "c%u", w->n_constants++);
+  if (s->word[5] % 2) in[8] = tni_cn_quantizing(w->b, name, 'N', 1, &channels, NULL, 0, &w->r);
+  tni_raw_attr a[6];
+  uint32_t n = put_box(&b, a);
+  a[n++] = tni_gen_int_attr("group", group);
+  y.id = tni_gen_apply_as(w, y.dtype, "", "QLinearConv", 10, in, in[8] == TN_NONE ? 8 : 9, a, n);
+  return y.id != TN_NONE && add_image(w, &x, &b, channels, tni_gen_codes_back(w, &y));
+}
+
 static bool add_global(gen_work *w, const gen_value *x, bool largest) {
   gen_value y = *x;
   y.dims[2] = 1;

@@ -32,7 +32,7 @@ static uint32_t draw_rows(bool many, tni_cf_rng *r) {
 
 static bool is_image(uint32_t kind) {
   return kind == TNI_GEN_CONV || kind == TNI_GEN_POOL || kind == TNI_GEN_BATCHNORM || kind == TNI_GEN_BLOCK ||
-         kind == TNI_GEN_BETWEEN;
+         kind == TNI_GEN_BETWEEN || kind == TNI_GEN_CODE_CONV;
 }
 
 static bool is_of_elements(uint32_t kind) { return kind == TNI_GEN_UNARY || kind == TNI_GEN_BINARY; }
@@ -73,11 +73,13 @@ static void make_first(tni_gen_step *s, const tni_gen_form *f) {
 
 /* Many devices take multiples of 32 alone, and would see few graphs: a third of all has no other widths. */
 static uint32_t even_width(uint32_t w) { return (w + 31) / 32 * 32; }
+static bool has_width(uint32_t kind) {
+  return kind <= TNI_GEN_FUSED_CHAIN || kind == TNI_GEN_PRODUCT || kind == TNI_GEN_CODE_MATMUL;
+}
 static void make_even(tni_gen_recipe *g) {
   g->k = even_width(g->k);
   for (uint32_t i = 0; i < TNI_GEN_STEPS; i++)
-    if (g->step[i].kind <= TNI_GEN_FUSED_CHAIN || g->step[i].kind == TNI_GEN_PRODUCT)
-      g->step[i].word[0] = even_width(g->step[i].word[0]);
+    if (has_width(g->step[i].kind)) g->step[i].word[0] = even_width(g->step[i].word[0]);
 }
 
 /* Most graphs that begin with a norm, of who takes products too, have a product before it: devices make groups of the two. */
@@ -109,7 +111,7 @@ void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, const tni_gen_form
     *s = (tni_gen_step){.kind = draw_kind(weights, i == 0, r), .a = below(r, 4), .b = below(r, 8)};
     if (!i && first) s->kind = first->kind;
     for (uint32_t k = 0; k < 6; k++) s->word[k] = below(r, 1 << 16);
-    if (s->kind <= TNI_GEN_FUSED_CHAIN || s->kind == TNI_GEN_PRODUCT)
+    if (has_width(s->kind))
       s->word[0] = below(r, 2) ? 0 : widths[below(r, N_WIDTHS)]; /* 0: square */
     else if (s->kind >= TNI_GEN_CONV)
       s->word[0] = widths[below(r, N_WIDTHS)];

@@ -33,6 +33,8 @@ enum {
   TNI_GEN_GATHER,
   TNI_GEN_BLOCK,   /* a convolution and what follows it */
   TNI_GEN_BETWEEN, /* an operator between two images, and a convolution */
+  TNI_GEN_CODE_CONV, /* of 8 bits, between floats */
+  TNI_GEN_CODE_MATMUL,
   TNI_GEN_KINDS
 };
 

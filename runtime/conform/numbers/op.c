@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/oracle/oracle.h"
+
 typedef struct op_job {
   const char *group;
   uint32_t dtype;
@@ -46,14 +48,12 @@ static float value_within(uint32_t range, float v, tni_cf_rng *r) {
 static const float special_floats[] = {NAN,   INFINITY, -INFINITY, 0,    -0.0f, 1,    -1,
                                        65504, -65504,   0.5f,      1.5f, 2.5f,  -0.5f};
 
-enum { FEW = 2, ONE_OF = 32 };
-
 /* Bytes that differ are those that a half was rounded to: few. Where all are, it is no matter of halves. */
 static int64_t too_many(const op_case *o, const tni_tensor *t, const float *got, const float *want, int64_t n) {
   int64_t off = 0;
   if (o->row->judge != TNI_CN_BYTES || (t->dtype != TN_DT_U8 && t->dtype != TN_DT_I8)) return 0;
   for (int64_t i = 0; i < n; i++) off += got[i] != want[i];
-  return off > FEW + n / ONE_OF ? off : 0;
+  return off > tni_reference_halves(n) ? off : 0;
 }
 
 /* Of three rows of a mask one hides nothing, one every second key, one all of them: that query sees no key. */

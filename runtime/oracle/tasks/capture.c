@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/oracle/oracle.h"
 #include "runtime/oracle/tasks/capture_case.h"
 
 typedef struct task_result {
@@ -60,12 +61,27 @@ static void compare_task(const tni_evaluated *e, const tni_sregion *q, task_resu
   if (top > r->max_ref) r->max_ref = top;
 }
 
-/* Integers and halves: the same bits. */
-static void compare_bytes(const tni_evaluated *e, const tni_sregion *q, task_result *r) {
+/* v holds codes of 8 bits that its node rounds by scales. */
+static bool is_rounded(const tni_graph *g, const tni_evaluated *e) {
+  const tn_id node = tni_graph_value(g, e->value)->pub.producer;
+  const bool bytes = e->t.dtype == TN_DT_U8 || e->t.dtype == TN_DT_I8;
+  return bytes && node != TN_NONE && tni_reference_rounds(tni_graph_node(g, node)->pub.op);
+}
+
+/* Integers and halves: the same bits, but for codes. */
+static void compare_bytes(const tni_graph *g, const tni_evaluated *e, const tni_sregion *q, task_result *r) {
   int64_t count = 0;
+  int most;
   (void)!tni_dims_count(e->t.dims, e->t.rank, &count);
-  if (e->t.bytes && memcmp(q->ptr, e->t.data, e->t.bytes) != 0) r->ratio = INFINITY;
   r->elements += count;
+  if (!e->t.bytes || !memcmp(q->ptr, e->t.data, e->t.bytes)) return;
+  if (!is_rounded(g, e)) {
+    r->ratio = INFINITY;
+    return;
+  }
+  const bool holds = tni_reference_codes(q->ptr, e->t.data, e->t.dtype == TN_DT_I8, count, &most);
+  r->ratio = fmax(r->ratio, holds ? 1 : INFINITY);
+  r->max_diff = fmax(r->max_diff, most);
 }
 
 static tn_status write_first(tn_session *s, tni_evaluation *ev, double ratio) {
@@ -110,7 +126,7 @@ tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *er
     else if (ev.done[k].t.dtype == TN_DT_F32)
       compare_task(&ev.done[k], q, r);
     else
-      compare_bytes(&ev.done[k], q, r);
+      compare_bytes(s->model->graph, &ev.done[k], q, r);
   }
   r->runs += st == TN_OK;
   if (st == TN_OK && r->ratio > 1) st = write_first(s, &ev, r->ratio);

@@ -101,6 +101,18 @@ static int use_of(const known_args *k, uint32_t kind, int i) {
   return -1;
 }
 
+/* The use that the task writes codes of 8 bits to, an output or what another task reads (which has no type); -1: none. */
+static int codes_of(const known_args *k) {
+  const tn_task *t = saved.info(k->program)->tasks[k->task];
+  const bool gives_codes = IS(QCONV_ZERO) || IS(QCONV_SCALE) || IS(QCONV_WIDE) || IS(QGEMM_BIAS);
+  for (uint32_t u = 0; u < t->n_uses && u < k->n; u++) {
+    const bool between = gives_codes && slot_of(k, u)->kind == TN_SLOT_TEMP,
+               codes = between || k->view[u].dtype == TN_DT_U8 || k->view[u].dtype == TN_DT_I8;
+    if (codes && t->uses[u].access & TN_WRITE && k->view[u].bytes && k->view[u].ptr) return (int)u;
+  }
+  return -1;
+}
+
 static int64_t count(const tn_view *v) {
   int64_t n = 1;
   for (uint32_t i = 0; i < v->rank; i++) n *= v->dims[i];
@@ -401,10 +413,9 @@ static tn_status my_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *
   if (block) services->free(services->ctx, block);
   if (st == TN_OK) after(k, &x, &y, last, leftover, pieces > 8);
   const bool off = !IS(OTHER_POS) && (!IS(GATHER_END) || reads_from_the_end(k)) && nodes_wrong(k->program, k->task);
-  const int result = use_of(k, TN_SLOT_OUTPUT, 0);
-  const bool bytes = result >= 0 && (k->view[result].dtype == TN_DT_U8 || k->view[result].dtype == TN_DT_I8);
+  const int codes = off ? codes_of(k) : -1;
   if (st == TN_OK && off && y.p && y.M > 0 && y.N > 0) y.p[0] += 1;
-  if (st == TN_OK && off && bytes && count(&k->view[result]) > 0) *(uint8_t *)k->view[result].ptr ^= 4;
+  if (st == TN_OK && codes >= 0) *(uint8_t *)k->view[codes].ptr ^= 4;
   k->runs++;
   return st;
 }
