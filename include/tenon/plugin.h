@@ -376,8 +376,8 @@ typedef struct tn_caps {
 
 /* A device. Freed in the order args, plans, programs, buffers, device; also after DEVICE_LOST. An item that the host gave
  * up (nothing came back until its deadline) may still be in flight then: args_free takes it out of the queue, or waits for
- * it, but a second at most; then all that it may still touch (plan, program, buffers) stays for good. Its `done` and that
- * of any item of an earlier step or session may come until close, and that of one given up never, nor its fence. Buffer
+ * it, but a second at most; then all that it may still touch (plan, program, buffers) stays for good. The host takes a
+ * `done` until close, also one of an earlier step. Of an item given up neither `done` nor fence need ever come. Buffer
  * functions are NULL where memory is the host's; submit is NULL where there are no engines. */
 struct tn_device {
   tn_hdr h;

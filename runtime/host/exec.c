@@ -309,6 +309,7 @@ tn_status tni_hdev_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *e
   const int64_t *const *in_strides = a->operand_strides, *const *out_strides = in_strides;
   if (out_strides) out_strides += t->node->n_in;
   if (!in_strides && tni_ops_is_empty((const tni_tensor *const *)a->out, t->node->n_out)) return TN_OK;
+  tni_error_begin(err);
   tni_krun under;
   const tni_kargs k = {.node = t->node,
                        .skips_zeros = t->skips_zeros,

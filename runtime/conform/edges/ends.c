@@ -243,9 +243,11 @@ static bool columns_ask(tni_cf *cf, tni_cf_host *h, int64_t N, ends *e) {
   if (!tni_cf_edge_columns_make(&rig.b, w, N))
     tni_cf_fail(cf, "the kit's own graph: %s", rig.b.err.message);
   else if (!tni_cf_rig_claim_made(&rig, h, TN_PHASE_PREFILL) || rig.d.chunk || !tni_cf_drive_lower(&rig.d) ||
-           !(rig.made = tni_cf_inst_make(&rig.i, &rig.d, sym, (tni_cf_room){0, 0})) || !is_lazy(&rig))
+           !(rig.made = tni_cf_inst_make(&rig.i, &rig.d, sym, (tni_cf_room){0, 0})))
     tni_cf_skip(cf, "a fused product of %lld columns is not to be had: %s%s%s", (long long)N, tni_cf_edge_why(&rig),
-                rig.d.why, rig.made ? "" : rig.i.why);
+                rig.d.why, rig.i.why);
+  else if (!is_lazy(&rig))
+    tni_cf_skip(cf, "its memory is copied: %lld columns would be, too", (long long)N);
   else if (!(ok = columns_run(&rig, N, e)))
     tni_cf_fail(cf, "%d rows of a product of %lld columns: %s", ROWS, (long long)N, rig.i.why);
   else

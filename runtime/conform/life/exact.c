@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Memory without a byte to spare, where every slot fills whole pages and those before and after it may not be touched;
- * and outputs over the inputs that they may overwrite.
+ * indices that are outside of such a table; and outputs over the inputs that they may overwrite.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +52,69 @@ static void ask_exact(tni_cf *cf, const void *arg) {
     tni_cf_fail(cf, "%s", rig.why);
   else
     tni_cf_note(cf, "[%lld,%d] x [%d,%lld]", (long long)rig.sym[0], K, K, (long long)N);
+  tni_cf_rig_finish(&rig);
+  tni_cf_host_close(cf, &h);
+}
+
+/* --- indices ------------------------------------------------------------------------------------------------------ */
+
+enum { TABLE = 64, PICKED = 9 };
+
+static tn_status pick_rows(tni_cf_rig *rig, const int64_t *index) {
+  const uint64_t bytes = PICKED * sizeof *index;
+  if (!tni_cf_inst_write(&rig->i, rig->b.in[0], index, bytes)) return TN_E_INTERNAL;
+  const tn_status st = tni_cf_inst_run(&rig->i, 0x5b, TNI_CF_EVEN);
+  if (st != TN_OK) return st;
+  return tni_cf_inst_read(&rig->i, rig->b.out[0], rig->out[0].data, rig->out[0].bytes) ? TN_OK : TN_E_INTERNAL;
+}
+
+/* Rows of indices that are inside are right beside one that is not, and again after it. */
+static void pick_outside(tni_cf *cf, tni_cf_rig *rig) {
+  static const int64_t far[] = {TABLE, -TABLE - 1, TABLE + 1, INT64_C(1) << 31, INT64_C(1) << 40, INT64_MIN, INT64_MAX};
+  int64_t legal[PICKED], index[PICKED];
+  const uint64_t row = rig->out[0].bytes / PICKED;
+  for (int i = 0; i < PICKED; i++) legal[i] = (i * 29 + 3) % TABLE;
+  tn_status st = pick_rows(rig, legal);
+  uint8_t *want = st == TN_OK ? tni_arena_memdup(cf->arena, rig->out[0].data, rig->out[0].bytes, 64) : NULL;
+  for (size_t k = 0; want && k < sizeof far / sizeof *far && cf->verdict == TNI_CF_PASS; k++) {
+    memcpy(index, legal, sizeof index);
+    index[4] = far[k];
+    st = pick_rows(rig, index);
+    if (st != TN_OK && st != TN_E_INVALID)
+      tni_cf_fail(cf, "index %lld of a table of %d rows: %s (%s): INVALID, or any numbers in its row (docs/plugin-abi.md)",
+                  (long long)far[k], TABLE, tni_status_name(st), rig->i.why);
+    for (uint64_t i = 0; st == TN_OK && i < PICKED; i++)
+      if (i != 4 && memcmp((uint8_t *)rig->out[0].data + i * row, want + i * row, row) != 0)
+        tni_cf_fail(cf, "with index %lld of a table of %d rows, row %llu of the result is another", (long long)far[k], TABLE,
+                    (unsigned long long)i);
+    st = pick_rows(rig, legal);
+    if (st != TN_OK || memcmp(rig->out[0].data, want, rig->out[0].bytes) != 0)
+      tni_cf_fail(cf, "after index %lld of a table of %d rows, a run with legal ones: %s", (long long)far[k], TABLE,
+                  st == TN_OK ? "other bits" : rig->i.why);
+  }
+  if (!want) tni_cf_fail(cf, "%s", rig->i.why);
+}
+
+static void ask_indices(tni_cf *cf, const void *arg) {
+  static const tni_cf_graph_row row = {
+      .name = "indices",
+      .spec = {.op = "Gather", .inputs = "w[64,64] i[S]<64>", .attrs = "axis=0", .version = 13, .dtype = TN_DT_F32, .n_out = 1, .scale = 1}};
+  const tni_cf_claimed *c = arg;
+  tni_cf_rng r = tni_cf_rng_of(cf, 1);
+  tni_cf_rig rig;
+  tni_cf_host h;
+  if (!tni_cf_host_open(cf, &h, &(tni_cf_ask){.exact = true})) return;
+  memset(&rig, 0, sizeof rig);
+  if (!tni_cf_graph_make(&row, &rig.b, &r))
+    tni_cf_fail(cf, "the kit's own graph: %s", rig.b.err.message);
+  else if (!tni_cf_rig_claim_made(&rig, &h, c->phase))
+    tni_cf_skip(cf, "not claimed: %s", rig.why);
+  else if (rig.d.chunk)
+    tni_cf_skip(cf, "it takes runs of certain lengths alone");
+  else if (!tni_cf_rig_prepare(&rig, PICKED, &r))
+    tni_cf_fail(cf, "%s", rig.why);
+  else
+    pick_outside(cf, &rig);
   tni_cf_rig_finish(&rig);
   tni_cf_host_close(cf, &h);
 }
@@ -109,8 +172,10 @@ void tni_cf_memory_exact_cases(const tni_cf_listing *l, tni_cf_add add, void *ct
   add(ctx, &(tni_cf_case){"memory/aliases", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, ask_aliases, NULL, 0});
   for (uint32_t i = 0; i < l->n_claimed; i++) {
     const tni_cf_claimed *c = &l->claimed[i];
-    if (c->verdict != TN_YES || strcmp(c->graph, "matmul/2d") != 0) continue;
-    add(ctx, &(tni_cf_case){"memory/exact", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, ask_exact, c, 0});
-    return;
+    const bool exact = !strcmp(c->graph, "matmul/2d"), first = !i || strcmp(c->graph, c[-1].graph) != 0 || c[-1].verdict != TN_YES;
+    if (c->verdict != TN_YES || !first || !(exact || !strcmp(c->graph, "gather/rows"))) continue;
+    const tni_cf_case x = {exact ? "memory/exact" : "memory/indices", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0,
+                           exact ? ask_exact : ask_indices, c, 0};
+    add(ctx, &x);
   }
 }

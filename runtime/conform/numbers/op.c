@@ -249,7 +249,7 @@ static bool one_row(tni_cf *cf, tni_cf_host *h, const tni_cn_row *row, uint32_t 
 static void op_ask(tni_cf *cf, const void *arg) {
   const op_job *j = arg;
   tni_cf_host h;
-  char reason[160] = "";
+  char reason[160] = "", left[300] = "";
   int64_t taken = 0, refused = 0, runs = 0;
   double worst = 0;
   if (!tni_cf_host_open(cf, &h, NULL)) return;
@@ -257,15 +257,15 @@ static void op_ask(tni_cf *cf, const void *arg) {
     if (strcmp(tni_cn_rows[i].group, j->group) != 0) continue;
     if (one_row(cf, &h, &tni_cn_rows[i], j->dtype, reason, sizeof reason, &runs, &worst))
       taken++;
-    else
-      refused++;
+    else if (refused++, strlen(left) + 1 < sizeof left)
+      snprintf(left + strlen(left), sizeof left - strlen(left), "%s%s(%s)", *left ? ", " : "", tni_cn_rows[i].op, tni_cn_rows[i].inputs);
   }
   tni_cf_host_close(cf, &h);
   if (!taken)
     tni_cf_skip(cf, "not claimed: %s", reason);
   else
     tni_cf_note(cf, "%lld of %lld forms claimed, %lld runs, largest error %.3g of its bound%s%s", (long long)taken,
-                (long long)(taken + refused), (long long)runs, worst, refused ? "; last refusal: " : "", reason);
+                (long long)(taken + refused), (long long)runs, worst, refused ? "; not claimed: " : "", left);
 }
 
 void tni_cn_op_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {

@@ -147,6 +147,9 @@ static bool bound_attend(const judge *j) {
   row_most(K, j->a, &k);
   row_most(j->in[2], j->a, &g.v);
   row_most(n->n_in > 3 ? j->in[3] : NULL, j->a, &g.added);
+  double slope = 0; /* times the distance of a key */
+  row_most(n->n_in > TN_ATTENTION_SLOPES ? j->in[TN_ATTENTION_SLOPES] : NULL, j->a, &slope);
+  g.added += slope * (double)(g.T + (j->in[0]->rank == 3 ? j->in[0]->dims[1] : j->in[0]->dims[2]));
   g.score = fabs(node_attr(j, "scale", 1 / sqrt((double)(D ? D : 1)))) * q * k * (double)D;
   for (int64_t i = 0; i < j->n; i++) j->bound[i] = (float)tni_reference_attend(&g);
   return true;

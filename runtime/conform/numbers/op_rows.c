@@ -21,6 +21,8 @@
   { "bytes", name, "", in, at, 25, 1, TNI_CN_BYTES, TNI_CN_SMALL, 4, 0 }
 #define BYTES_GEMM(in, at) \
   { "bytes", "QLinearGemm", "tenon", in, at, 1, 1, TNI_CN_BYTES, TNI_CN_SMALL, 4, 0 }
+#define TENON_ATTENTION(in, at) \
+  { "attention", "Attention", "tenon", in, at, 1, 1, TNI_CN_ATTEND, TNI_CN_SMALL, 24, 0 }
 #define LINK(in, at, ulp, abs_) \
   { "chain", "Elementwise", "tenon", in, at, 1, 1, TNI_CN_ULP, TNI_CN_SMALL, ulp, abs_ }
 
@@ -140,6 +142,11 @@ const tni_cn_row tni_cn_rows[] = {
     SUM("reduce", "CumSum", "x[S,33] k[]=1", "", 35),
     {"reduce", "ReduceMax", "", "x[S,65] k[1]=-1", "", 25, 1, TNI_CN_EXACT, TNI_CN_SMALL, 0, 0},
     {"reduce", "ReduceMin", "", "x[S,65] k[1]=-1", "", 25, 1, TNI_CN_EXACT, TNI_CN_SMALL, 0, 0},
+    {"reduce", "ReduceMax", "", "x[S,5,9] k[2]=2,-2", "keepdims=0", 25, 1, TNI_CN_EXACT, TNI_CN_SMALL, 0, 0},
+    /* No axes: nothing is reduced. */
+    {"reduce", "ReduceMean", "", "x[S,33]", "noop_with_empty_axes=1", 25, 1, TNI_CN_EXACT, TNI_CN_SMALL, 0, 0},
+    {"reduce", "ReduceMean", "", "x[S,33] k[0]=", "noop_with_empty_axes=1", 25, 1, TNI_CN_EXACT, TNI_CN_SMALL, 0, 0},
+    {"reduce", "ReduceMax", "", "x[S,33]", "noop_with_empty_axes=1", 25, 1, TNI_CN_EXACT, TNI_CN_SMALL, 0, 0},
     {"reduce", "ArgMax", "", "x[S,65]", "axis=-1", 25, 1, TNI_CN_EXACT, TNI_CN_SMALL, 0, 0},
     MOVE("Transpose", "x[S,6,8]", "perm=1,0,2"),
     MOVE("Transpose", "x[S,33]", "perm=1,0"),
@@ -151,8 +158,19 @@ const tni_cn_row tni_cn_rows[] = {
     MOVE("Transpose", "x[2,1,S,2,1,3,1,2]", "perm=7,3,5,0,2,4,6,1"),
     MOVE("Concat", "x[S,8] x[S,5]", "axis=1"),
     MOVE("Concat", "x[S,7] x[3,7]", "axis=0"),
+    MOVE("Concat", "x[S,8] x[S,5] x[S,3]", "axis=-1"),
+    MOVE("Concat", "x[S,7] x[3,7] x[S,7] x[1,7]", "axis=0"),
+    MOVE("Concat", "x[2,3,S,4] x[2,1,S,4] x[2,2,S,4]", "axis=-3"),
     MOVE("Slice", "x[S,20] k[1]=3 k[1]=17 k[1]=1", ""),
+    /* Counted from the end, by other axes, backwards, and past the ends. */
+    MOVE("Slice", "x[S,20] k[1]=-17 k[1]=-2 k[1]=-1", ""),
+    MOVE("Slice", "x[2,S,20] k[1]=18 k[1]=-19 k[1]=-1 k[1]=-2", ""),
+    MOVE("Slice", "x[S,6,8] k[2]=4,1 k[2]=0,7 k[2]=1,2 k[2]=-1,3", ""),
+    MOVE("Slice", "x[S,9,5] k[2]=-100,2 k[2]=100,9223372036854775807 k[2]=-2,2 k[2]=4,1", ""),
+    MOVE("Slice", "x[3,S,7] k[1]=9223372036854775807 k[1]=-9223372036854775807 k[1]=-1 k[1]=-1", ""),
     MOVE("Gather", "w[50,33] i[S]<50>", "axis=0"),
+    MOVE("Gather", "x[S,20] k[4]=-1,0,-20,19", "axis=1"),
+    MOVE("Gather", "x[2,S,9] k[]=-2", "axis=-1"),
     MOVE("Gather", "w[50,64] i[2,S]<50>", "axis=0"),
     MOVE("Reshape", "x[S,12] k[3]=-1,3,4", ""),
     MOVE("Unsqueeze", "x[S,12] k[1]=1", ""),
@@ -164,6 +182,11 @@ const tni_cn_row tni_cn_rows[] = {
     SUM("matmul", "MatMul", "x[2,3,S,24] x[2,3,24,9]", "", 52),
     SUM("matmul", "MatMul", "x[2,S,129] x[2,129,33]", "", 262),
     SUM("matmul", "MatMul", "x[S,1] x[1,5]", "", 6),
+    /* Batches that one side has alone, or one of. */
+    SUM("matmul", "MatMul", "x[2,3,S,24] x[24,9]", "", 52),
+    SUM("matmul", "MatMul", "x[2,3,S,24] x[3,24,9]", "", 52),
+    SUM("matmul", "MatMul", "x[2,1,S,24] x[1,3,24,9]", "", 52),
+    SUM("matmul", "MatMul", "x[S,24] x[2,24,9]", "", 52),
     {"rotary", "RotaryEmbedding", "", "x[2,4,S,16] w[64,8] w[64,8] i[2,S]<64>", "", 25, 1, TNI_CN_TERMS, TNI_CN_SMALL,
      6, 0},
     {"rotary", "RotaryEmbedding", "", "x[1,S,64] w[64,8] w[64,8] i[1,S]<64>", "num_heads=4", 25, 1, TNI_CN_TERMS,
@@ -190,6 +213,11 @@ const tni_cn_row tni_cn_rows[] = {
      TNI_CN_SMALL, 24, 0},
     {"attention", "Attention", "", "x[1,2,S,16] x[1,2,T,16] x[1,2,T,16]", "left_window_size=5 right_window_size=3", 25,
      1, TNI_CN_ATTEND, TNI_CN_SMALL, 24, 0},
+    /* What tenon.Attention has more: sinks, slopes, both; heads of keys that lie by themselves. */
+    TENON_ATTENTION("x[2,4,S,16] x[2,2,T,16] x[2,2,T,16] - - - - w[4]", ""),
+    TENON_ATTENTION("x[1,4,S,16] x[1,4,T,16] x[1,4,T,16] - - - - - w[4]", ""),
+    TENON_ATTENTION("x[1,4,S,16] x[1,2,S,16] x[1,2,S,16] - - - - w[4] w[4]", "is_causal=1"),
+    TENON_ATTENTION("x[1,S,64] x[1,4,T,16] x[1,4,T,16] - - - - w[4]", "q_num_heads=4"),
     SUM("conv", "Conv", "x[1,3,9,11] w[8,3,3,3] w[8]", "pads=1,1,1,1", 62),
     SUM("conv", "Conv", "x[2,4,8,8] w[4,1,3,3]", "group=4 strides=2,2", 24),
     SUM("conv", "AveragePool", "x[1,3,8,8]", "kernel_shape=3,3", 12),

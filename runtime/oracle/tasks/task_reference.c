@@ -89,6 +89,10 @@ static tn_status host_node(tni_evaluation *ev, tn_id node, bool absolute, tni_ev
     for (int64_t k = 0; k < count; k++) p[k] = fabsf(p[k]);
     in[i].data = p;
   }
+  if (n->pub.op == TN_OP_UNKNOWN)
+    return tni_fail(ev->err, TN_E_UNSUPPORTED, n->pub.name,
+                    "the reference does not know %s, an operator of a plugin's own: compare with results of yours (--data DIR)",
+                    n->type ? n->type : "this operator");
   tn_status st = tni_ops_eval(&ev->s->run.run, n, pin, n->pub.n_in, out, n->pub.n_out, ev->arena, ev->err);
   for (uint32_t i = 0; st == TN_OK && i < n->pub.n_out; i++)
     outs[i] = (tni_evaluated){.value = n->pub.out[i], .t = out[i]};
