@@ -129,6 +129,19 @@ static uint32_t nearest(const tni_quant_grid *g, float scale, const float *w, co
   return best;
 }
 
+/* As error_single, of codes that several weights share. */
+static double error_shared(const tni_quant_grid *g, const tni_quant_fit *f, const float *w, const float *wt, int64_t n,
+                           double most) {
+  double err = 0;
+  for (int64_t k = 0; k < n && err < most; k += g->vec) {
+    const uint32_t m = n - k < g->vec ? (uint32_t)(n - k) : g->vec;
+    float cost;
+    (void)nearest(g, f->scale, w + k, wt + k, m, &cost);
+    err += (double)cost;
+  }
+  return err;
+}
+
 static void tally_levels(const tni_quant_grid *g, const tni_quant_fit *f, const float *w, const float *wt, int64_t n,
                          tally *t) {
   if (g->vec == 1) {
@@ -168,8 +181,8 @@ typedef struct search {
 
 /* t: of AFFINE the tally. */
 static void consider(search *s, const tni_quant_fit *f, tally *t) {
-  if (s->g->levels && s->g->vec == 1)
-    t->err = error_single(s->g, f, s->w, s->wt, s->n, s->err);
+  if (s->g->levels)
+    t->err = (s->g->vec == 1 ? error_single : error_shared)(s->g, f, s->w, s->wt, s->n, s->err);
   else
     take_tally(s->g, f, s->w, s->wt, s->n, t);
   if (t->err < s->err) {
