@@ -12,9 +12,10 @@
 #include "runtime/pack/pack.h"
 
 enum { MOST_N = 64, MOST_K = 512, MOST_LEVELS = 256 * 16, ODD_GROUP = 24 };
-enum { AS_CHOSEN, BAD_CODE, BAD_SCALE, BAD_ZERO, BAD_GROUP, BAD_LEVEL, BAD_STEP, BAD_PARENT, BAD_SIGN, WAYS };
+enum { AS_CHOSEN, BAD_CODE, BAD_SCALE, BAD_ZERO, BAD_GROUP, BAD_LEVEL, BAD_STEP, BAD_PARENT, BAD_SIGN, BAD_SMALL, WAYS };
 static const char *const way_names[WAYS] = {"as chosen", "a code",       "a scale", "a zero point", "a length of groups",
-                                            "a level",   "a step",       "a row's scale", "a scale below 0"};
+                                            "a level",   "a step",       "a row's scale", "a scale below 0",
+                                            "a scale that is a denormal half"};
 
 /* A quantized matrix; first, what the format gets. */
 typedef struct chosen {
@@ -155,6 +156,9 @@ static bool spoil(chosen *c, int way, tni_cf_rng *r) {
     case BAD_SIGN:
       c->scales[at] = -fabsf(c->scales[at] != 0 ? c->scales[at] : g->scale_unit);
       return !g->n_steps && !(g->flags & TN_GRID_SIGNED);
+    case BAD_SMALL:
+      c->scales[at] = 0x1p-16f * g->scale_unit;
+      return !g->n_steps && g->scale_dtype == TN_DT_F16;
     default:
       return true;
   }
