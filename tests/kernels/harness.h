@@ -108,4 +108,13 @@ int add_plugin_suite(const char *so_path);
 int add_fused_suite(const char *so_path);
 int add_choice_suite(const char *so_path); /* of cpu-avx2-lut */
 
+/* What kernels may need here: what the processor has, and AMX where it is emulated (amx_emulated.h). */
+static inline uint32_t test_cpu_features(void) {
+  uint32_t has = tni_cm_cpu_features();
+#ifdef TEST_AMX_EMULATED
+  if (has & TNI_CPU_AVX512VNNI) has |= TNI_CPU_AMX;
+#endif
+  return has;
+}
+
 #endif

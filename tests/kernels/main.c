@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
 #else
   if (bench) return 1; /* under an emulator times say nothing */
 #endif
-  printf("seed %llu, cpu features 0x%x\n", (unsigned long long)test_seed, tni_cm_cpu_features());
+  printf("seed %llu, cpu features 0x%x\n", (unsigned long long)test_seed, test_cpu_features());
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
   if (!add_kernel_suite() || !add_hole_suite() ||
       (!*test_only && (!add_format_suite() || !add_lut_suite() || !add_dot_suite() || !add_chain_suite())) ||

@@ -20,7 +20,7 @@ static const int64_t Ms[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, MOST_M};
 static uint32_t cpu;
 
 static int init(void) {
-  cpu = tni_cm_cpu_features() | TNI_CLT_AVERAGES; /* which needs nothing */
+  cpu = test_cpu_features() | TNI_CLT_AVERAGES; /* which needs nothing */
   return 0;
 }
 

@@ -131,6 +131,11 @@ TNI_X86_GRID_PAIRS(DECLARE_PAIR)
   DECLARE_GEMM2(q8g##group##_##id, 6x32, avx512vnni)
 TNI_CLT_EACH_LEV(DECLARE_LEV)
 #undef DECLARE_LEV
+/* Those with blocks of 32. */
+#define TNI_X86_EACH_LEV_AMX(F) F(lev4, LEV4) F(lev3, LEV3) F(lev2, LEV2) F(lev1, LEV1)
+#define DECLARE_LEV(id, ID) DECLARE_GEMM(q8g32_##id, 32x16, amx) DECLARE_GEMM2(q8g32_##id, 16x32, amx)
+TNI_X86_EACH_LEV_AMX(DECLARE_LEV)
+#undef DECLARE_LEV
 #undef DECLARE_TIERS
 void tni_x86_quant_q8g16n_f32_1x16_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_x86_quant_q8g64n_f32_1x64_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);

@@ -98,6 +98,14 @@
   GRID(GEMV, TNI_CLT_##ID, group, AVX512, 0, gemv_f32_q8g##group##_##id##_1x16_avx512vnni)                             \
   GRID(GEMV, TNI_CLT_##ID, group, AVX512 | TNI_CPU_PREFETCH, 0, gemv_f32_q8g##group##_##id##_1x16_avx512vnni_prefetch) \
   GRID(GEMM, TNI_CLT_##ID, group, AVX512, 0, gemm_f32_q8g##group##_##id##_12x16_avx512vnni)
+#define LEV_AMX_ROW(op, ID, name) \
+  TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_##ID, 32, AVX512 | TNI_CPU_AMX, 32, TNI_CLT_SLABS, tni_x86_, name),
+#define LEV_AMX_READS(id, ID) \
+  TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_##ID, 32, 0, 0, TNI_CLT_SLABS, tni_clt_, quant_q8g32k_f32_1x32_scalar),
+#define LEV_AMX(id, ID)                                  \
+  LEV_AMX_ROW(QUANT, ID, quant_q8g32k_f32_1x32_avx2)     \
+  LEV_AMX_ROW(GEMM, ID, gemm_f32_q8g32_##id##_32x16_amx) \
+  LEV_AMX_ROW(GEMM2, ID, gemm2_f32_q8g32_##id##_16x32_amx)
 #define LEV_PAIRS(id, ID, group) \
   GRID(GEMM2, TNI_CLT_##ID, group, AVX512, 6, gemm2_f32_q8g##group##_##id##_6x32_avx512vnni)
 #define PAIRS(group, bits, tile) \
@@ -109,7 +117,7 @@ static const tni_clt_kernel avx2_rows[] = {
     TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 128, 0, 0, TNI_CLT_ROWS_SUM, tni_clt_, quant_q8g128n_f32_1x128_scalar),
     TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 32, 0, 0, TNI_CLT_SLABS, tni_clt_, quant_q8g32k_f32_1x32_scalar),
     TNI_CLT_ROW(TNI_CLT_QUANT, TNI_CLT_W4G, 128, 0, 0, TNI_CLT_SLABS, tni_clt_, quant_q8g128k_f32_1x128_scalar),
-    TNI_CLT_SCALAR_ROWS,
+    TNI_X86_EACH_LEV_AMX(LEV_AMX_READS) TNI_CLT_SCALAR_ROWS,
     LUT(TNI_CLT_LUT1, lut1),
     LUT(TNI_CLT_LUT2, lut2),
     LUT(TNI_CLT_LUT3, lut3),
@@ -165,7 +173,7 @@ static const tni_clt_kernel avx2_rows[] = {
     AMX(GEMM2, 32, gemm2_f32_q8g32_w4g32_16x32_amx),
     AMX(GEMM2, 128, gemm2_f32_q8g128_w4g128_16x32_amx),
     TNI_CLT_SCALAR_GRID_ROWS TNI_CLT_EACH_GRID(GRIDS) TNI_X86_GRID_PAIRS(PAIRS)
-        TNI_CLT_SCALAR_LEV_ROWS TNI_CLT_EACH_LEV(LEVS) TNI_CLT_EACH_LEV(LEV_PAIRS)
+        TNI_CLT_SCALAR_LEV_ROWS TNI_CLT_EACH_LEV(LEVS) TNI_CLT_EACH_LEV(LEV_PAIRS) TNI_X86_EACH_LEV_AMX(LEV_AMX)
             ANY(MATMUL, matmul_f32_f32_f32_6x16_avx2),
     ANY(BYTES, bytes_s32_u8_s8_6x16_avx2),
     TNI_CLT_ROW(TNI_CLT_BYTES, TNI_CLT_ANY, 0, AVXVNNI, 0, 0, tni_x86_, bytes_s32_u8_s8_2x32_avxvnni),
@@ -176,6 +184,9 @@ static const tni_clt_kernel avx2_rows[] = {
 };
 #undef PAIRS
 #undef LEV_PAIRS
+#undef LEV_AMX
+#undef LEV_AMX_READS
+#undef LEV_AMX_ROW
 #undef LEVS
 #undef GRIDS
 #undef FEW_GRID_8

@@ -17,10 +17,14 @@ typedef struct tile_config {
 } tile_config;
 _Static_assert(sizeof(tile_config) == 64, "as the instruction has it");
 
+#ifndef TNI_X86_LOAD_TILES /* gcc's intrinsic says that it reads eight bytes; tests/kernels/amx_emulated.h has another */
+#define TNI_X86_LOAD_TILES(c) __asm__ volatile("ldtilecfg %0" ::"m"(c))
+#endif
+
 void tni_x86_amx_begin(void) {
   tile_config c = {.palette = 1};
   for (size_t i = 0; i < TILES; i++) c.rows[i] = TILE_M, c.bytes[i] = TILE_BYTES;
-  __asm__ volatile("ldtilecfg %0" ::"m"(c)); /* gcc's intrinsic says that it reads eight bytes */
+  TNI_X86_LOAD_TILES(c);
 }
 
 void tni_x86_amx_end(void) { _tile_release(); }
