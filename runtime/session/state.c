@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/base.h"
+#include "runtime/engine/engine.h"
 #include "runtime/memory/memory.h"
 #include "runtime/ops/kernel/kernel.h"
 #include "runtime/place/place.h"
@@ -99,12 +100,7 @@ static void forget_args(tn_session *s) {
 /* Args must not name a device's memory that goes. */
 static void drop_args(tn_session *s) {
   for (uint32_t e = 0; e < s->model->n_execs; e++)
-    for (uint32_t t = 0; t < s->execs[e].exec->n_tasks; t++) {
-      const tni_dev *d = s->execs[e].exec->programs[s->execs[e].exec->tasks[t].program].dev;
-      tni_stask *k = &s->execs[e].tasks[t];
-      tni_dev_args_free(d, k->args);
-      k->args = NULL;
-    }
+    for (uint32_t t = 0; t < s->execs[e].exec->n_tasks; t++) tni_task_drop_args(&s->execs[e], t);
 }
 
 /* Zeroed: rows from the valid length on are read by kernels that do not stop there, and must be finite. */

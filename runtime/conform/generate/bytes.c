@@ -38,12 +38,13 @@ bool tni_gen_codes_of(gen_work *w, const gen_value *x, uint32_t word, gen_codes 
 
 /* With a scale for each channel zero points are 0, as those who quantize weights write them. */
 bool tni_gen_codes_weight(gen_work *w, uint32_t word, uint32_t rank, const int64_t *dims, int64_t channels,
-                          gen_code_weight *out) {
+                          gen_codes *out) {
   const bool each = word & CHANNELS, has_sign = each || word & W_SIGN;
   const float none = 0;
-  *out = (gen_code_weight){.id = constant(w, has_sign ? 'I' : 'U', rank, dims, NULL, 0),
-                           .scale = each ? constant(w, 'q', 1, &channels, NULL, 0) : number(w, 'q', 0.019f),
-                           .zero = each ? constant(w, 'I', 1, &channels, &none, 1) : zero_point(w, has_sign)};
+  *out = (gen_codes){.dtype = has_sign ? TN_DT_I8 : TN_DT_U8,
+                     .id = constant(w, has_sign ? 'I' : 'U', rank, dims, NULL, 0),
+                     .scale = each ? constant(w, 'q', 1, &channels, NULL, 0) : number(w, 'q', 0.019f),
+                     .zero = each ? constant(w, 'I', 1, &channels, &none, 1) : zero_point(w, has_sign)};
   return out->id != TN_NONE && out->scale != TN_NONE && out->zero != TN_NONE;
 }
 
@@ -65,7 +66,7 @@ tn_id tni_gen_codes_back(gen_work *w, const gen_codes *c) {
 
 static bool multiply(gen_work *w, uint32_t word, const gen_codes *x, int64_t K, int64_t N, gen_codes *y) {
   const int64_t dims[2] = {K, N};
-  gen_code_weight k;
+  gen_codes k;
   if (!tni_gen_codes_weight(w, word, 2, dims, N, &k) || !tni_gen_codes_result(w, word, K, y)) return false;
   const tn_id in[8] = {x->id, x->scale, x->zero, k.id, k.scale, k.zero, y->scale, y->zero};
   y->id = tni_gen_apply_as(w, y->dtype, "", "QLinearMatMul", 21, in, 8, NULL, 0);

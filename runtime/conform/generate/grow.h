@@ -46,19 +46,15 @@ tni_raw_attr tni_gen_ints_attr(const char *name, const int64_t *v, uint64_t n);
 
 tni_raw_attr tni_gen_text_attr(const char *name, const char *text);
 
-/* A value as codes of 8 bits, with the scale and the zero point that it has. */
+/* Codes of 8 bits, of a value or a weight, with their scale and zero point. */
 typedef struct gen_codes {
   tn_id id, scale, zero;
   uint32_t dtype;
 } gen_codes;
-/* A constant weight of codes [rows, columns], or of `rank` dims, with a scale alone or one for each of `channels`. */
-typedef struct gen_code_weight {
-  tn_id id, scale, zero;
-} gen_code_weight;
-/* bytes.c. word: of the step, which types there are. False: no memory. */
+/* bytes.c. word: of the step, which types there are. False: no memory. A weight has one scale or one for each of `channels`. */
 bool tni_gen_codes_of(gen_work *w, const gen_value *x, uint32_t word, gen_codes *out);
 bool tni_gen_codes_weight(gen_work *w, uint32_t word, uint32_t rank, const int64_t *dims, int64_t channels,
-                          gen_code_weight *out);
+                          gen_codes *out);
 /* Scale and zero point of a sum of n products of codes; id is for the node that gives it. */
 bool tni_gen_codes_result(gen_work *w, uint32_t word, int64_t n, gen_codes *out);
 tn_id tni_gen_codes_back(gen_work *w, const gen_codes *c);

@@ -107,8 +107,7 @@ bool tni_gen_add_code_conv(gen_work *w, const tni_gen_step *s) {
   const int64_t group = draw_group(&x, s), channels = draw_channels(s, group);
   const box b = draw_box(&x, s, false);
   const int64_t dims[4] = {channels, x.dims[1] / group, b.kernel[0], b.kernel[1]};
-  gen_codes q, y;
-  gen_code_weight k;
+  gen_codes q, k, y;
   char name[16];
   if (!tni_gen_codes_of(w, &x, s->word[4], &q) || !tni_gen_codes_weight(w, s->word[4], 4, dims, channels, &k) ||
       !tni_gen_codes_result(w, s->word[4], dims[1] * dims[2] * dims[3], &y))
