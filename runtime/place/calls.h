@@ -5,8 +5,8 @@
  * missing, a floating-point mode, blocked signals. Not here: claim and lower (claims.h, program.h).
  *
  * what: names the call where it does not come back, and must live as long as the device. err: what the plugin wrote, or
- * what was wrong; where no line here says else, without the plugin's name: tni_plugin_result makes a message of it. Any thread, without the device's
- * lock.
+ * what was wrong; where no line here says else, without the plugin's name: tni_plugin_result makes a message of it. Any
+ * thread, without the device's lock.
  */
 #ifndef TENON_PLACE_CALLS_H
 #define TENON_PLACE_CALLS_H

@@ -98,7 +98,8 @@ static void pick_outside(tni_cf *cf, tni_cf_rig *rig) {
 static void ask_indices(tni_cf *cf, const void *arg) {
   static const tni_cf_graph_row row = {
       .name = "indices",
-      .spec = {.op = "Gather", .inputs = "w[64,64] i[S]<64>", .attrs = "axis=0", .version = 13, .dtype = TN_DT_F32, .n_out = 1, .scale = 1}};
+      .spec = {.op = "Gather", .inputs = "w[64,64] i[S]<64>", .attrs = "axis=0", .version = 13, .dtype = TN_DT_F32, .n_out = 1,
+               .scale = 1}};
   const tni_cf_claimed *c = arg;
   tni_cf_rng r = tni_cf_rng_of(cf, 1);
   tni_cf_rig rig;
@@ -172,7 +173,8 @@ void tni_cf_memory_exact_cases(const tni_cf_listing *l, tni_cf_add add, void *ct
   add(ctx, &(tni_cf_case){"memory/aliases", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0, ask_aliases, NULL, 0});
   for (uint32_t i = 0; i < l->n_claimed; i++) {
     const tni_cf_claimed *c = &l->claimed[i];
-    const bool exact = !strcmp(c->graph, "matmul/2d"), first = !i || strcmp(c->graph, c[-1].graph) != 0 || c[-1].verdict != TN_YES;
+    const bool exact = !strcmp(c->graph, "matmul/2d"),
+               first = !i || strcmp(c->graph, c[-1].graph) != 0 || c[-1].verdict != TN_YES;
     if (c->verdict != TN_YES || !first || !(exact || !strcmp(c->graph, "gather/rows"))) continue;
     const tni_cf_case x = {exact ? "memory/exact" : "memory/indices", TNI_CF_LEVEL_ALL & ~TNI_CF_LEVEL_ABI, 0,
                            exact ? ask_exact : ask_indices, c, 0};

@@ -258,7 +258,8 @@ static void op_ask(tni_cf *cf, const void *arg) {
     if (one_row(cf, &h, &tni_cn_rows[i], j->dtype, reason, sizeof reason, &runs, &worst))
       taken++;
     else if (refused++, strlen(left) + 1 < sizeof left)
-      snprintf(left + strlen(left), sizeof left - strlen(left), "%s%s(%s)", *left ? ", " : "", tni_cn_rows[i].op, tni_cn_rows[i].inputs);
+      snprintf(left + strlen(left), sizeof left - strlen(left), "%s%s(%s)", *left ? ", " : "", tni_cn_rows[i].op,
+               tni_cn_rows[i].inputs);
   }
   tni_cf_host_close(cf, &h);
   if (!taken)
