@@ -24,8 +24,9 @@ for folder in "$work"/*/; do
   if out=$("$tenon" verify "$folder/model.onnx" --data "$folder" --profile host --rtol "$rtol" --atol "$atol" 2>&1); then
     case $out in
       *"not compared"*) echo "$name: FAILED, an output has no golden"; failed=$((failed + 1)) ;;
-      "$sets data sets, 0 failed"*) echo "$name: $sets sets" ;;
-      *) echo "$name: FAILED, not all of its $sets sets were run: $(echo "$out" | head -1)"; failed=$((failed + 1)) ;;
+      *"
+$sets data sets, 0 failed"*) echo "$name: $sets sets" ;;
+      *) echo "$name: FAILED, not all of its $sets sets were run: $(echo "$out" | tail -1)"; failed=$((failed + 1)) ;;
     esac
   else
     echo "$name: FAILED"
