@@ -22,6 +22,33 @@ static void measure(tni_quant_grid *g) {
   g->signs = (g->grid.flags & TN_GRID_SIGNED) && (lo != -hi || g->vec > 1);
 }
 
+/* The values that levels hold, where they are few. */
+static tn_status find_values(tni_quant_grid *g, tn_error *err) {
+  const uint32_t count = g->grid.n_codes * g->vec;
+  float *values = calloc(TNI_QUANT_VALUES, sizeof *values);
+  int32_t *which = malloc(count * sizeof *which);
+  int32_t n = 0;
+  bool few = values && which;
+  for (uint32_t i = 0; few && i < count; i++) {
+    int32_t at = 0;
+    while (at < n && values[at] != g->levels[i]) at++;
+    few = at < TNI_QUANT_VALUES;
+    if (!few) break;
+    values[at] = g->levels[i];
+    which[i] = at;
+    n += at == n;
+  }
+  const bool room = values && which;
+  if (few) {
+    g->values = values;
+    g->which = which;
+    return TN_OK;
+  }
+  free(values);
+  free(which);
+  return room ? TN_OK : tni_fail_memory(err, NULL);
+}
+
 static tn_status check_grid(const tn_grid *g, uint32_t vec, tn_error *err) {
   if (g->n_codes < 2 || g->n_codes > TNI_QUANT_CODES || vec > TNI_QUANT_VEC || g->group % vec || !(g->scale_unit > 0))
     return tni_fail(err, TN_E_INVALID, NULL, "a grid of %u codes for %u weights each, groups of %u", g->n_codes, vec,
@@ -49,6 +76,10 @@ tn_status tni_quant_grid_init(const tn_grid *g, tni_quant_grid *out, tn_error *e
     for (uint32_t c = 0; c < own.n_codes; c++)
       for (uint32_t j = 0; j < vec; j++) turned[j * own.n_codes + c] = own.levels[c * vec + j];
     out->levels = turned;
+    if (vec > 1 && (st = find_values(out, err))) {
+      tni_quant_grid_finish(out);
+      return st;
+    }
   } else if (own.zero_kind != TN_ZERO_HALF) {
     out->grid.zero = (float)(own.n_codes - 1) / 2;
   }
@@ -58,7 +89,10 @@ tn_status tni_quant_grid_init(const tn_grid *g, tni_quant_grid *out, tn_error *e
 
 void tni_quant_grid_finish(tni_quant_grid *g) {
   free((void *)(uintptr_t)g->levels);
-  g->levels = NULL;
+  free((void *)(uintptr_t)g->values);
+  free((void *)(uintptr_t)g->which);
+  g->levels = g->values = NULL;
+  g->which = NULL;
 }
 
 /* scale_unit times the nearest number that is stored: normal, or 0. */

@@ -26,7 +26,7 @@
 #include "runtime/base/base.h"
 
 /* Limits of a grid, and of a group whose scale is refitted. */
-enum { TNI_QUANT_CODES = 256, TNI_QUANT_VEC = 8, TNI_QUANT_REFIT = 512 };
+enum { TNI_QUANT_CODES = 256, TNI_QUANT_VEC = 8, TNI_QUANT_REFIT = 512, TNI_QUANT_VALUES = 16 };
 
 /* A tn_grid with its levels laid out for the solver. */
 typedef struct tni_quant_grid {
@@ -34,7 +34,9 @@ typedef struct tni_quant_grid {
   uint32_t vec, n_levels;
   const float
       *levels; /* of LEVELS, [vec, n_codes]: all first weights of codes, then all second ones ...; NULL: AFFINE */
-  const float *steps; /* [n_steps] or NULL */
+  const float *values;  /* [16]: all that levels hold, or NULL: more, or vec is 1 */
+  const int32_t *which; /* [vec, n_codes]: levels[i] is values[which[i]] */
+  const float *steps;   /* [n_steps] or NULL */
   uint32_t n_steps;
   float level_max, level_rms; /* of the values of codes at scale 1 and the grid's zero */
   bool signs;                 /* a scale below 0 gives other values than one above */

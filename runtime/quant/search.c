@@ -91,42 +91,125 @@ static double error_single(const tni_quant_grid *g, const tni_quant_fit *f, cons
   return err;
 }
 
-/* The first code of least cost for m weights that share one, some codes at a time. */
-static uint32_t nearest(const tni_quant_grid *g, float scale, const float *w, const float *wt, uint32_t m,
-                        float *least) {
-  const uint32_t n = g->grid.n_codes;
+#define INLINE inline __attribute__((always_inline))
+
+/* What m weights that share a code cost at LANES codes from c on. */
+typedef struct shared {
+  const tni_quant_grid *g;
+  float scale;
+  const float *w, *wt;
+  uint32_t m;
+#ifdef TNI_QUANT_PICKS
+  lanes at_values[TNI_QUANT_VEC]; /* each weight's costs at the values that levels hold */
+#endif
+} shared;
+
+static INLINE shared share(const tni_quant_grid *g, float scale, const float *w, const float *wt, uint32_t m) {
+  shared s = {.g = g, .scale = scale, .w = w, .wt = wt, .m = m};
+#ifdef TNI_QUANT_PICKS
+  lanes v;
+  if (!g->values) return s;
+  memcpy(&v, g->values, sizeof v);
+  for (uint32_t j = 0; j < m; j++) {
+    const lanes d = w[j] - scale * v;
+    s.at_values[j] = wt[j] * d * d;
+  }
+#endif
+  return s;
+}
+
+static INLINE lanes shared_cost(const shared *s, uint32_t c) {
+  const uint32_t n = s->g->grid.n_codes;
+  lanes cost = {0}, l;
+#ifdef TNI_QUANT_PICKS
+  lanes_i which;
+  for (uint32_t j = 0; s->g->values && j < s->m; j++) {
+    memcpy(&which, s->g->which + j * n + c, sizeof which);
+    cost += picked(s->at_values[j], which);
+  }
+  if (s->g->values) return cost;
+#endif
+  for (uint32_t j = 0; j < s->m; j++) {
+    memcpy(&l, s->g->levels + j * n + c, sizeof l);
+    const lanes d = s->w[j] - s->scale * l;
+    cost += s->wt[j] * d * d;
+  }
+  return cost;
+}
+
+static INLINE float shared_cost_of(const shared *s, uint32_t c) {
+  float cost = 0;
+  for (uint32_t j = 0; j < s->m; j++) {
+    const float d = s->w[j] - s->scale * s->g->levels[j * s->g->grid.n_codes + c];
+    cost += s->wt[j] * d * d;
+  }
+  return cost;
+}
+
+/* The first code of least cost, some codes at a time. */
+static INLINE uint32_t nearest_of(const shared *s, float *least) {
+  const uint32_t n = s->g->grid.n_codes;
   lanes low = all_lanes(INFINITY);
   lanes_i at, now;
   uint32_t best = 0, c = 0;
   for (int i = 0; i < LANES; i++) at[i] = i;
   for (now = at; c + LANES <= n; c += LANES, now += LANES) {
-    lanes cost = {0}, l;
-    for (uint32_t j = 0; j < m; j++) {
-      memcpy(&l, g->levels + j * n + c, sizeof l);
-      const lanes d = w[j] - scale * l;
-      cost += wt[j] * d * d;
-    }
+    const lanes cost = shared_cost(s, c);
     const lanes_i less = cost < low;
     low = chosen(less, cost, low);
     at = (less & now) | (~less & at);
   }
-  *least = INFINITY;
-  for (int i = 0; i < LANES; i++) {
-    if (!(low[i] < *least || (low[i] == *least && (uint32_t)at[i] < best))) continue;
-    *least = low[i];
-    best = (uint32_t)at[i];
-  }
+  *least = least_lane(low);
+  if (c) best = (uint32_t)first_lane(low, at, *least);
   for (; c < n; c++) {
-    float cost = 0;
-    for (uint32_t j = 0; j < m; j++) {
-      const float d = w[j] - scale * g->levels[j * n + c];
-      cost += wt[j] * d * d;
-    }
+    const float cost = shared_cost_of(s, c);
     if (!(cost < *least)) continue;
     *least = cost;
     best = c;
   }
   return best;
+}
+
+/* Its cost alone. */
+static INLINE float least_of(const shared *s) {
+  const uint32_t n = s->g->grid.n_codes;
+  lanes low = all_lanes(INFINITY);
+  uint32_t c = 0;
+  for (; c + LANES <= n; c += LANES) low = lesser(shared_cost(s, c), low);
+  float least = least_lane(low);
+  for (; c < n; c++) {
+    const float cost = shared_cost_of(s, c);
+    least = cost < least ? cost : least;
+  }
+  return least;
+}
+
+/* m a constant, so that what belongs to each weight stays in registers. */
+#define OF_COUNT(f, ...)             \
+  switch (m) {                       \
+    case 2:                          \
+      s = share(g, scale, w, wt, 2); \
+      return f(__VA_ARGS__);         \
+    case 4:                          \
+      s = share(g, scale, w, wt, 4); \
+      return f(__VA_ARGS__);         \
+    case 8:                          \
+      s = share(g, scale, w, wt, 8); \
+      return f(__VA_ARGS__);         \
+    default:                         \
+      s = share(g, scale, w, wt, m); \
+      return f(__VA_ARGS__);         \
+  }
+
+static uint32_t nearest(const tni_quant_grid *g, float scale, const float *w, const float *wt, uint32_t m,
+                        float *least) {
+  shared s;
+  OF_COUNT(nearest_of, &s, least)
+}
+
+static float least_cost(const tni_quant_grid *g, float scale, const float *w, const float *wt, uint32_t m) {
+  shared s;
+  OF_COUNT(least_of, &s)
 }
 
 /* As error_single, of codes that several weights share. */
@@ -135,9 +218,7 @@ static double error_shared(const tni_quant_grid *g, const tni_quant_fit *f, cons
   double err = 0;
   for (int64_t k = 0; k < n && err < most; k += g->vec) {
     const uint32_t m = n - k < g->vec ? (uint32_t)(n - k) : g->vec;
-    float cost;
-    (void)nearest(g, f->scale, w + k, wt + k, m, &cost);
-    err += (double)cost;
+    err += (double)least_cost(g, f->scale, w + k, wt + k, m);
   }
   return err;
 }
