@@ -34,7 +34,24 @@ static tn_grid levels(uint32_t n_codes, uint32_t vec, const float *table, uint32
   return g;
 }
 
-enum { GRIDS = 9 };
+/* Weight j of a code: the level that four of its bits name, two further each, around the end. */
+static const float *windows(void) {
+  static float of[256 * 4];
+  for (uint32_t c = 0; c < 256; c++)
+    for (uint32_t j = 0; j < 4; j++) of[c * 4 + j] = table4[((c | c << 8) >> 2 * j) & 15];
+  return of;
+}
+
+static const float *spread(void) {
+  static float of[39 * 2];
+  for (int c = 0; c < 39; c++) {
+    of[2 * c] = (float)(c % 8 * 3 - 11);
+    of[2 * c + 1] = (float)(c * 5 % 37 - 18) * .7f;
+  }
+  return of;
+}
+
+enum { GRIDS = 11 };
 static tn_grid grid_at(int i) {
   switch (i) {
     case 0:
@@ -53,6 +70,10 @@ static tn_grid grid_at(int i) {
       return levels(16, 1, table4, 16, true);
     case 7:
       return levels(11, 2, pairs, 32, true);
+    case 8: /* windows of a table of 16, as vectors pick them */
+      return levels(256, 4, windows(), 32, true);
+    case 9: /* more than 16 values, and codes past the last whole vector */
+      return levels(39, 2, spread(), 16, false);
     default:
       return affine(4, 32, TN_ZERO_VALUES);
   }
