@@ -11,7 +11,7 @@
 #   --list           the legs, and how far each is
 #   WORK=FOLDER      builds, corpora and state (default: build-long in the repository)
 #   SERVE_SECONDS=N  how long clients ask (default: 600)
-#   BUILD=FOLDER     serve-clients: a build of these sources that is there
+#   BUILD=FOLDER     serve-clients, conform-arm: a build of these sources that is there
 #   SECONDS_EACH=N   processor time of a fuzz leg (default: 600), in slices of SLICE=60
 #   SHARDS=N         steps of a command of the leg oom (default: 64); COMMANDS='NAME ...': only these, without a row
 #   SEEDS=N JOBS=N PATIENCE=X   of the leg conform-seeds (default: 100 2 8); fewer than 100 write no row
@@ -234,9 +234,11 @@ leg_conform-seeds() {
 
 # Needs what scripts/aarch64.sh installs.
 leg_conform-arm() {
-  local b=$work/build-aarch64 out=$work/conform-arm.txt cpu run ids want sums
-  configure "$b" --cross-file "$root/scripts/aarch64.ini" -Dtests=disabled -Dbuildtype=release
-  nice ninja -C "$b" runtime/cli/tenon runtime/conform/tenon-conform plugins/cpu-neon-lut/cpu-neon-lut.so >"$b/build.log" || { tail -20 "$b/build.log"; exit 1; }
+  local b=${BUILD:-$work/build-aarch64} out=$work/conform-arm.txt cpu run ids want sums
+  if [ -z "${BUILD:-}" ]; then
+    configure "$b" --cross-file "$root/scripts/aarch64.ini" -Dtests=disabled -Dbuildtype=release
+    nice ninja -C "$b" runtime/cli/tenon runtime/conform/tenon-conform plugins/cpu-neon-lut/cpu-neon-lut.so >"$b/build.log" || { tail -20 "$b/build.log"; exit 1; }
+  fi
   want=$("$python" -c "import json; print(*json.load(open('$root/tests/arm/golden.json'))['ids_g32'])")
   [ "$(count conform-arm cpu)" != 0 ] || : >"$out"
   for cpu in cortex-a53 cortex-a72 cortex-a76 neoverse-n1 max,sve-max-vq=1 max,sve-max-vq=2 max,sve-max-vq=4; do
