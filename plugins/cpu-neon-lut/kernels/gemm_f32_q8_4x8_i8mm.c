@@ -19,6 +19,19 @@ static inline void store_pair(float *r0, float *r1, size_t n, float32x4_t y) {
   vst1_f32(r1 + n, vget_high_f32(y));
 }
 
+/* A group's scales as the tiles take them: each two outputs' twice. Made once for all rows: a copy in the tile takes a
+ * slot of the vector pipes, a load does not. */
+enum { TWICE = 2 * TNI_CLT_ROWS };
+
+static inline void put_twice(const tni_arm_panel *p, float *to) {
+  for (size_t g = 0; g < p->groups; g++)
+    for (size_t n = 0; n < TNI_CLT_ROWS; n += 4, to += 8) {
+      const float64x2_t four = vreinterpretq_f64_f32(vld1q_f32(&p->scale[g][n]));
+      vst1q_f32(to, vreinterpretq_f32_f64(vdupq_laneq_f64(four, 0)));
+      vst1q_f32(to + 4, vreinterpretq_f32_f64(vdupq_laneq_f64(four, 1)));
+    }
+}
+
 /* Two floats, for outputs n and n + 1, twice. */
 static inline float32x4_t twice(const float *p) {
   return vreinterpretq_f32_f64(vld1q_dup_f64((const double *)(const void *)p));
@@ -43,14 +56,15 @@ static inline float32x4_t less_zeros_i8mm(float32x4_t v, const tni_arm_panel *p,
 
 /* Four rows of a tile, eight outputs from n on, over one panel. q, zero, scale: of the first of the rows. */
 __attribute__((always_inline)) static inline void quarter(size_t group, bool taking, const tni_arm_panel *p,
-                                                          const int8_t *q, const int32_t *zero, const float *scale,
-                                                          size_t n, float *const row[4]) {
+                                                          const float *scales, const int8_t *q, const int32_t *zero,
+                                                          const float *scale, size_t n, float *const row[4]) {
   static const int32_t plain[8] = {TNI_CLT_START, TNI_CLT_START, TNI_CLT_START, TNI_CLT_START,
                                    TNI_CLT_START, TNI_CLT_START, TNI_CLT_START, TNI_CLT_START};
   const int8_t *w = (const int8_t *)p->w + n * 8;
+  const bool alike = taking || p->plain;
+  const int32_t *begin = alike ? plain : zero;
   EACH(LOAD)
-  for (size_t g = 0; g < p->groups; g++, zero += 16, scale += 16) {
-    const int32_t *begin = taking || p->plain ? plain : zero;
+  for (size_t g = 0; g < p->groups; g++, zero += 16, begin += alike ? 0 : 16, scale += 16) {
     EACH(START)
 #pragma GCC unroll 4
     for (size_t k = 0; k < group; k += 8, q += 64, w += 128) {
@@ -59,12 +73,8 @@ __attribute__((always_inline)) static inline void quarter(size_t group, bool tak
       EACH(DOT)
     }
     float32x4_t sx0 = vld1q_f32(scale), sx1 = vld1q_f32(scale + 4);
-    float64x2_t lo = vreinterpretq_f64_f32(vld1q_f32(&p->scale[g][n]));
-    float64x2_t hi = vreinterpretq_f64_f32(vld1q_f32(&p->scale[g][n + 4]));
-    float32x4_t sw0 = vreinterpretq_f32_f64(vdupq_laneq_f64(lo, 0)),
-                sw1 = vreinterpretq_f32_f64(vdupq_laneq_f64(lo, 1));
-    float32x4_t sw2 = vreinterpretq_f32_f64(vdupq_laneq_f64(hi, 0)),
-                sw3 = vreinterpretq_f32_f64(vdupq_laneq_f64(hi, 1));
+    const float *of = scales + g * TWICE + 2 * n;
+    const float32x4_t sw0 = vld1q_f32(of), sw1 = vld1q_f32(of + 4), sw2 = vld1q_f32(of + 8), sw3 = vld1q_f32(of + 12);
     if (taking) {
       SUM(0) SUM(1) EACH(TAKE) EACH(FINISH_TAKING)
     } else {
@@ -87,6 +97,8 @@ __attribute__((always_inline)) static inline void multiply_tiles_i8mm(size_t gro
                                                                       const tni_clt_act *a, size_t m0, size_t m1,
                                                                       float *acc) {
   float nowhere[TNI_CLT_ROWS] = {0}; /* for rows that the last tile lacks */
+  float scales[TNI_ARM_PANEL_GROUPS * TWICE];
+  put_twice(p, scales);
   for (size_t m = m0; m < m1; m += 4) {
     size_t t = m / TILE_M, half = m % TILE_M / 4;
     const int8_t *q = a->q + t * a->q_stride + p->first_group * group * TILE_M + half * 32;
@@ -94,7 +106,7 @@ __attribute__((always_inline)) static inline void multiply_tiles_i8mm(size_t gro
     const float *scale = a->scale + t * a->s_stride + p->first_group * 16 + half * 8;
     float *row[4];
     for (size_t i = 0; i < 4; i++) row[i] = m + i < m1 ? acc + (m + i - m0) * TNI_CLT_ROWS : nowhere;
-    for (size_t n = 0; n < TNI_CLT_ROWS; n += TILE_N) quarter(group, taking, p, q, zero, scale, n, row);
+    for (size_t n = 0; n < TNI_CLT_ROWS; n += TILE_N) quarter(group, taking, p, scales, q, zero, scale, n, row);
   }
 }
 

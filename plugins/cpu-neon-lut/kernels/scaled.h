@@ -43,8 +43,9 @@ static inline float32x4_t tni_arm_add_as(bool apart, float32x4_t y, int32x4_t fr
 
 /* A load for each register: a copy from another takes a slot of the vector pipes, a load does not. */
 static inline int32x4_t tni_arm_start(const int32_t *zero) {
-  __asm__ volatile("" : "+r"(zero));
-  return vld1q_s32(zero);
+  int32x4_t s;
+  __asm__ volatile("ldr %q0, %1" : "=w"(s) : "m"(*(const int32x4_t *)(const void *)zero));
+  return s;
 }
 
 /* Where sums begin from which nothing is taken off. */
