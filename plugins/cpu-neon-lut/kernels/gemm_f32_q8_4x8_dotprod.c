@@ -24,10 +24,13 @@ enum { TILE_M = 4, TILE_N = 8 };
 #define DOT1(i) DOT(i, 1)
 #define DOT2(i) DOT(i, 2)
 #define DOT3(i) DOT(i, 3)
-#define QUAD(REP, lane)                                                        \
-  {                                                                            \
-    int8x16_t w0 = vld1q_s8(w + lane * 64), w1 = vld1q_s8(w + lane * 64 + 16); \
-    REP(DOT##lane)                                                             \
+/* The weights of the step after it are loaded before its products, so that these wait for none. Past the panel's last
+ * weights that reads its scales, and nothing takes them. */
+#define QUAD(REP, lane)                                                                    \
+  {                                                                                        \
+    int8x16_t v0 = vld1q_s8(w + (lane + 1) * 64), v1 = vld1q_s8(w + (lane + 1) * 64 + 16); \
+    REP(DOT##lane)                                                                         \
+    w0 = v0, w1 = v1;                                                                      \
   }
 #define FINISH(i)                                                                                                \
   y##i##0 = tni_arm_add_as(group == TNI_ARM_HALVES_GROUP, y##i##0, s##i##0, vmulq_n_f32(sw0, sx[i * s_stride])); \
@@ -57,6 +60,7 @@ enum { TILE_M = 4, TILE_N = 8 };
     const int32_t *word = act->zero + m * act->z_stride + p->first_group * 4;                                          \
     tni_arm_words z = tni_arm_words_of(p, act, m);                                                                     \
     const float *sx = act->scale + m * s_stride + p->first_group;                                                      \
+    int8x16_t w0 = vld1q_s8(w), w1 = vld1q_s8(w + 16);                                                                 \
     REP(LOAD)                                                                                                          \
     for (size_t g = 0; g < p->groups; g++, sx++, z.at += z.step, word += 4) {                                          \
       REP(START)                                                                                                       \
