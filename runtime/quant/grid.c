@@ -22,31 +22,33 @@ static void measure(tni_quant_grid *g) {
   g->signs = (g->grid.flags & TN_GRID_SIGNED) && (lo != -hi || g->vec > 1);
 }
 
+static void drop_values(tni_quant_grid *g) {
+  free((void *)(uintptr_t)g->values);
+  free((void *)(uintptr_t)g->which);
+  g->values = NULL;
+  g->which = NULL;
+}
+
 /* The values that levels hold, where they are few. */
 static tn_status find_values(tni_quant_grid *g, tn_error *err) {
   const uint32_t count = g->grid.n_codes * g->vec;
   float *values = calloc(TNI_QUANT_VALUES, sizeof *values);
-  int32_t *which = malloc(count * sizeof *which);
-  int32_t n = 0;
-  bool few = values && which;
-  for (uint32_t i = 0; few && i < count; i++) {
+  int32_t *which = malloc(count * sizeof *which), n = 0;
+  g->values = values;
+  g->which = which;
+  if (!values || !which) return tni_fail_memory(err, NULL);
+  for (uint32_t i = 0; i < count; i++) {
     int32_t at = 0;
     while (at < n && values[at] != g->levels[i]) at++;
-    few = at < TNI_QUANT_VALUES;
-    if (!few) break;
+    if (at == TNI_QUANT_VALUES) {
+      drop_values(g);
+      return TN_OK;
+    }
     values[at] = g->levels[i];
     which[i] = at;
     n += at == n;
   }
-  const bool room = values && which;
-  if (few) {
-    g->values = values;
-    g->which = which;
-    return TN_OK;
-  }
-  free(values);
-  free(which);
-  return room ? TN_OK : tni_fail_memory(err, NULL);
+  return TN_OK;
 }
 
 static tn_status check_grid(const tn_grid *g, uint32_t vec, tn_error *err) {
@@ -89,10 +91,8 @@ tn_status tni_quant_grid_init(const tn_grid *g, tni_quant_grid *out, tn_error *e
 
 void tni_quant_grid_finish(tni_quant_grid *g) {
   free((void *)(uintptr_t)g->levels);
-  free((void *)(uintptr_t)g->values);
-  free((void *)(uintptr_t)g->which);
-  g->levels = g->values = NULL;
-  g->which = NULL;
+  g->levels = NULL;
+  drop_values(g);
 }
 
 /* scale_unit times the nearest number that is stored: normal, or 0. */

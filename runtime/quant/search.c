@@ -122,12 +122,14 @@ static INLINE lanes shared_cost(const shared *s, uint32_t c) {
   const uint32_t n = s->g->grid.n_codes;
   lanes cost = {0}, l;
 #ifdef TNI_QUANT_PICKS
-  lanes_i which;
-  for (uint32_t j = 0; s->g->values && j < s->m; j++) {
-    memcpy(&which, s->g->which + j * n + c, sizeof which);
-    cost += picked(s->at_values[j], which);
+  if (s->g->values) {
+    lanes_i which;
+    for (uint32_t j = 0; j < s->m; j++) {
+      memcpy(&which, s->g->which + j * n + c, sizeof which);
+      cost += picked(s->at_values[j], which);
+    }
+    return cost;
   }
-  if (s->g->values) return cost;
 #endif
   for (uint32_t j = 0; j < s->m; j++) {
     memcpy(&l, s->g->levels + j * n + c, sizeof l);

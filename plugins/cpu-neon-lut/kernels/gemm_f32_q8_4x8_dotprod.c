@@ -26,6 +26,7 @@ enum { TILE_M = 4, TILE_N = 8 };
 #define DOT3(i) DOT(i, 3)
 /* The weights of the step after it are loaded before its products, so that these wait for none. Past the panel's last
  * weights that reads its scales, and nothing takes them. */
+_Static_assert(offsetof(tni_arm_panel, scale) == sizeof(((tni_arm_panel *)0)->w), "scales lie behind weights");
 #define QUAD(REP, lane)                                                                    \
   {                                                                                        \
     int8x16_t v0 = vld1q_s8(w + (lane + 1) * 64), v1 = vld1q_s8(w + (lane + 1) * 64 + 16); \

@@ -19,22 +19,18 @@ static inline void store_pair(float *r0, float *r1, size_t n, float32x4_t y) {
   vst1_f32(r1 + n, vget_high_f32(y));
 }
 
+/* Two floats, for outputs n and n + 1, twice. */
+static inline float32x4_t twice(const float *p) {
+  return vreinterpretq_f32_f64(vld1q_dup_f64((const double *)(const void *)p));
+}
+
 /* A group's scales as the tiles take them: each two outputs' twice. Made once for all rows: a copy in the tile takes a
  * slot of the vector pipes, a load does not. */
 enum { TWICE = 2 * TNI_CLT_ROWS };
 
 static inline void put_twice(const tni_arm_panel *p, float *to) {
   for (size_t g = 0; g < p->groups; g++)
-    for (size_t n = 0; n < TNI_CLT_ROWS; n += 4, to += 8) {
-      const float64x2_t four = vreinterpretq_f64_f32(vld1q_f32(&p->scale[g][n]));
-      vst1q_f32(to, vreinterpretq_f32_f64(vdupq_laneq_f64(four, 0)));
-      vst1q_f32(to + 4, vreinterpretq_f32_f64(vdupq_laneq_f64(four, 1)));
-    }
-}
-
-/* Two floats, for outputs n and n + 1, twice. */
-static inline float32x4_t twice(const float *p) {
-  return vreinterpretq_f32_f64(vld1q_dup_f64((const double *)(const void *)p));
+    for (size_t n = 0; n < TNI_CLT_ROWS; n += 2) vst1q_f32(to + g * TWICE + 2 * n, twice(&p->scale[g][n]));
 }
 
 static inline float32x4_t less_zeros_i8mm(float32x4_t v, const tni_arm_panel *p, size_t g, size_t n, float32x4_t t) {
