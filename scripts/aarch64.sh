@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Cross build for aarch64, unit tests under qemu-user, cpu-neon-lut's kernels and the demo model on it under several CPUs
-# (tests/arm), and the demo model's golden ids on the host device.
+# (tests/arm), and the demo model's golden ids on the host device. QEMU_SME: a qemu-aarch64 of 10.1 or later, for SME.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
@@ -22,7 +22,7 @@ meson test -C "$build" --print-errorlogs --timeout-multiplier 10 base expr graph
 
 # The emulator's default CPU has every ISA; the others show that the lower ones need nothing more.
 say "kernels, and the demo model on each kind of CPU"
-meson test -C "$build" --print-errorlogs --timeout-multiplier 10 kernels formats-golden arm arm-grids arm-integers broken-cpu-neon-lut \
+meson test -C "$build" --print-errorlogs --timeout-multiplier 10 kernels kernels-sme formats-golden arm arm-grids arm-integers broken-cpu-neon-lut \
   every-weight-cpu-neon-lut every-weight-demo-cpu-neon-lut broken-weight-cpu-neon-lut conform-cpu-neon-lut \
   conform-caches || status=$?
 for tier in cortex-a72:neon cortex-a76:dotprod; do
@@ -30,6 +30,14 @@ for tier in cortex-a72:neon cortex-a76:dotprod; do
   qemu-aarch64-static -cpu "$cpu" "$build/tests/kernels/kernels-test" --bits --only "${tier#*:}" >"$build/kernels-$cpu.log" ||
     { status=1; cat "$build/kernels-$cpu.log"; }
 done
+
+# SME as it is needs QEMU 10.1 or later, which Debian 12 has not.
+if [ -n "${QEMU_SME:-}" ]; then
+  for bytes in 16 32 64; do
+    "$QEMU_SME" -cpu "max,sme-default-vector-length=$bytes" "$build/tests/kernels/kernels-test" --bits --only _16x >"$build/kernels-sme-$bytes.log" ||
+      { status=1; cat "$build/kernels-sme-$bytes.log"; }
+  done
+fi
 
 want=$(python3 -c "
 import json

@@ -12,6 +12,7 @@
 #   WORK=FOLDER      builds, corpora and state (default: build-long in the repository)
 #   SERVE_SECONDS=N  how long clients ask (default: 600)
 #   BUILD=FOLDER     serve-clients, conform-arm: a build of these sources that is there
+#   QEMU_SME=FILE    conform-arm: a qemu-aarch64 of 10.1 or later, for SME and SME2 too
 #   SECONDS_EACH=N   processor time of a fuzz leg (default: 600), in slices of SLICE=60
 #   SHARDS=N         steps of a command of the leg oom (default: 64); COMMANDS='NAME ...': only these, without a row
 #   SEEDS=N JOBS=N PATIENCE=X   of the leg conform-seeds (default: 100 2 8); fewer than 100 write no row
@@ -234,27 +235,33 @@ leg_conform-seeds() {
 
 # Needs what scripts/aarch64.sh installs.
 leg_conform-arm() {
-  local b=${BUILD:-$work/build-aarch64} out=$work/conform-arm.txt cpu run ids want sums
+  local b=${BUILD:-$work/build-aarch64} out=$work/conform-arm.txt cpu run ids want sums kind isa v
+  local kinds=(cortex-a53 cortex-a72 cortex-a76 neoverse-n1 max,sve-max-vq=1 max,sve-max-vq=2 max,sve-max-vq=4)
+  if [ -n "${QEMU_SME:-}" ]; then
+    for v in 16 32 64; do kinds+=("max,sme-default-vector-length=$v:sme" "max,sme-default-vector-length=$v:sme2"); done
+  fi
   if [ -z "${BUILD:-}" ]; then
     configure "$b" --cross-file "$root/scripts/aarch64.ini" -Dtests=disabled -Dbuildtype=release
     nice ninja -C "$b" runtime/cli/tenon runtime/conform/tenon-conform plugins/cpu-neon-lut/cpu-neon-lut.so >"$b/build.log" || { tail -20 "$b/build.log"; exit 1; }
   fi
   want=$("$python" -c "import json; print(*json.load(open('$root/tests/arm/golden.json'))['ids_g32'])")
   [ "$(count conform-arm cpu)" != 0 ] || : >"$out"
-  for cpu in cortex-a53 cortex-a72 cortex-a76 neoverse-n1 max,sve-max-vq=1 max,sve-max-vq=2 max,sve-max-vq=4; do
-    noted conform-arm "cpu $cpu" && continue
-    run="qemu-aarch64-static -cpu $cpu"
+  for kind in "${kinds[@]}"; do
+    noted conform-arm "cpu $kind" && continue
+    cpu=${kind%:*} isa=auto run="qemu-aarch64-static -cpu ${kind%:*}"
+    case $kind in *:*) isa=${kind#*:} run="$QEMU_SME -cpu $cpu" ;; esac
+    printf 'plugins:\n  - name: cpu-neon-lut\n    options: {isa: %s}\n  - host\nrequire: [cpu-neon-lut]\n' "$isa" >"$work/conform-arm.yaml"
     # shellcheck disable=SC2086
-    nice -n 19 $run "$b/runtime/cli/tenon" conform --seed 1 --jobs 2 --patience 8 --wrapper "$run" --worker "$b/runtime/conform/tenon-conform" \
+    nice -n 19 $run "$b/runtime/cli/tenon" conform --seed 1 --jobs 2 --patience 8 --option "isa=$isa" --wrapper "$run" --worker "$b/runtime/conform/tenon-conform" \
       "$b/plugins/cpu-neon-lut/cpu-neon-lut.so" >"$work/step.txt" 2>&1 || :
     grep -E '^(FAIL|    again)' "$work/step.txt" >>"$work/conform-arm-found.txt" || :
     # shellcheck disable=SC2086
     ids=$(TENON_PROBE=inprocess TENON_PLUGIN_PATH=$b/plugins/cpu-neon-lut TENON_PROFILE_PATH=$root/configs nice -n 19 $run "$b/runtime/cli/tenon" run \
-      "$root/models/demo" --profile cpu-neon --cache-dir '' -p 'In the beginning' -n 64 --temp 0 --ids) || :
+      "$root/models/demo" --profile "$work/conform-arm.yaml" --cache-dir '' -p 'In the beginning' -n 64 --temp 0 --ids) || :
     [ "$ids" = "$want" ] && ids="ids equal" || ids="ids DIFFERENT"
     tail -1 "$work/step.txt" | grep -q ' cases: ' || { cat "$work/step.txt"; return 1; }
-    echo "$cpu: $(tail -1 "$work/step.txt" | sed 's/.*: //'), $ids" | tee -a "$out"
-    note conform-arm "cpu $cpu"
+    echo "$kind: $(tail -1 "$work/step.txt" | sed 's/.*: //'), $ids" | tee -a "$out"
+    note conform-arm "cpu $kind"
   done
   sums=$(awk '{for (i = 1; i < NF; i++) {if ($(i + 1) ~ /^passed/) p += $i; if ($(i + 1) ~ /^failed/) f += $i}; d += /DIFFERENT/; n++} END {printf "%d kinds of CPU, %d cases passed, %d failed, ids of %d differ", n, p, f, d}' "$out")
   record conform-arm "$(case $sums in *" 0 failed, ids of 0 differ") echo equal ;; *) echo DIFFERENT ;; esac)" "$sums"

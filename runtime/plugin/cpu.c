@@ -23,7 +23,7 @@ enum {
   X_AVXVNNI,
   X_POPCNT
 };
-enum { A_ASIMD, A_FP16, A_DOTPROD, A_I8MM, A_BF16, A_SVE, A_SVE2 };
+enum { A_ASIMD, A_FP16, A_DOTPROD, A_I8MM, A_BF16, A_SVE, A_SVE2, A_SME, A_SME2 };
 
 static const char x86[] = "x86-64", arm[] = "aarch64";
 
@@ -48,6 +48,8 @@ static const tni_cpu_feature feature_table[] = {
     {"bf16", arm, 1u << A_BF16},
     {"sve", arm, 1u << A_SVE},
     {"sve2", arm, 1u << A_SVE2},
+    {"sme", arm, 1u << A_SME},
+    {"sme2", arm, 1u << A_SME2},
 };
 
 const tni_cpu_feature *tni_cpu_table(size_t *n) {
@@ -99,6 +101,8 @@ uint64_t tni_cpu_detect(void) {
   if (two >> 1 & 1) bits |= 1u << A_SVE2;
   if (two >> 13 & 1) bits |= 1u << A_I8MM;
   if (two >> 14 & 1) bits |= 1u << A_BF16;
+  if (two >> 23 & 1) bits |= 1u << A_SME;
+  if (two >> 37 & 1) bits |= 1u << A_SME2;
   return bits;
 }
 #else

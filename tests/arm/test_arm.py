@@ -3,7 +3,7 @@
 writes the ids that cpu-avx2-lut writes on x86-64; there, the same plugin packs the same bytes and runs nothing.
 
 Environment: TENON (program), TENON_BUILD, TENON_TEST_SOURCE, TENON_TEST_DATA, TENON_ARCH (aarch64 or x86_64), TENON_QEMU
-(the emulator; empty on an aarch64 machine), TENON_TEST_QUICK.
+(the emulator; empty on an aarch64 machine), QEMU_SME (one that has SME2: QEMU 10.1 or later), TENON_TEST_QUICK.
 """
 import hashlib
 import json
@@ -19,6 +19,7 @@ BUILD = pathlib.Path(os.environ["TENON_BUILD"])
 SOURCE = pathlib.Path(os.environ["TENON_TEST_SOURCE"])
 DATA = pathlib.Path(os.environ["TENON_TEST_DATA"])
 QEMU = os.environ.get("TENON_QEMU", "")
+QEMU_SME = os.environ.get("QEMU_SME", "")
 ARM = os.environ["TENON_ARCH"] == "aarch64"
 QUICK = bool(os.environ.get("TENON_TEST_QUICK"))
 DEMO = SOURCE / "models" / "demo"
@@ -42,10 +43,10 @@ class Case(unittest.TestCase):
     def tearDownClass(cls):
         cls._tmp.cleanup()
 
-    def tenon(self, *args, cpu=None, plugins=("cpu-neon-lut",), cache="cache"):
+    def tenon(self, *args, cpu=None, plugins=("cpu-neon-lut",), cache="cache", qemu=QEMU):
         env = dict(os.environ, TENON_PROBE="inprocess", TENON_PLUGIN_PATH=":".join(str(BUILD / "plugins" / p) for p in plugins),
                    TENON_PROFILE_PATH=str(SOURCE / "configs"), TENON_CACHE_DIR=str(self.tmp / cache))
-        emulator = [QEMU] + (["-cpu", cpu] if cpu else []) if QEMU else []
+        emulator = [qemu] + (["-cpu", cpu] if cpu else []) if qemu else []
         return subprocess.run([*emulator, TENON, *map(str, args)], capture_output=True, text=True, env=env, timeout=900)
 
     def ok(self, *args, **kw):
@@ -98,6 +99,15 @@ class Tiers(Case):
                 ids, line = self.generate(self.profile("mask", isa=isa), cpu="max")
                 self.assertEqual(ids, GOLDEN["ids_g32"])
                 self.check_kernels(line, gemv, gemm)
+
+    @unittest.skipUnless(QEMU_SME, "QEMU_SME names no emulator with SME2")
+    def test_sme(self):
+        for isa in "sme", "sme2":
+            for length in 16, 32, 64:
+                with self.subTest(isa=isa, length=length):
+                    ids, line = self.generate(self.profile("sme", isa=isa), cpu=f"max,sme-default-vector-length={length}", qemu=QEMU_SME)
+                    self.assertEqual(ids, GOLDEN["ids_g32"])
+                    self.check_kernels(line, "dotprod", isa)
 
     def test_g128(self):
         ids, line = self.generate(self.profile("g128", group=128), cpu="max")

@@ -11,6 +11,18 @@
 
 uint64_t test_seed = 20260101;
 const char *test_only = "";
+
+bool test_wants(const char *name) {
+  char part[64];
+  const char *at = test_only;
+  do {
+    const size_t n = strcspn(at, ",");
+    snprintf(part, sizeof part, "%.*s", (int)n, at);
+    if (strstr(name, part)) return true;
+    at += n;
+  } while (*at++);
+  return false;
+}
 bool test_bits;
 
 rng rng_of(uint64_t stream) { return (rng){test_seed * 0x9e3779b97f4a7c15u + stream * 0xbf58476d1ce4e5b9u + 1}; }
@@ -249,10 +261,9 @@ static const tni_clt_format *format_of(uint32_t id) {
   for (size_t i = 0; i < TNI_CLT_LEVS; i++)
     if (tni_clt_levs[i].id == id) return &tni_clt_levs[i];
 #if defined(__aarch64__)
-  static const tni_clt_format *const all[] = {&tni_clt_w4g,   &tni_clt_lut1p, &tni_clt_lut2p,  &tni_clt_lut3p,
-                                              &tni_clt_lut4p, &tni_clt_luttp, &tni_clt_w8g,    &tni_clt_w3g,
-                                              &tni_clt_w2g,   &tni_clt_w1g,   &tni_clt_tern20, &tni_clt_tern17,
-                                              &tni_clt_pal16};
+  static const tni_clt_format *const all[] = {
+      &tni_clt_w4g, &tni_clt_lut1p, &tni_clt_lut2p, &tni_clt_lut3p,  &tni_clt_lut4p,  &tni_clt_luttp, &tni_clt_w8g,
+      &tni_clt_w3g, &tni_clt_w2g,   &tni_clt_w1g,   &tni_clt_tern20, &tni_clt_tern17, &tni_clt_pal16};
 #else
   static const tni_clt_format *const all[] = {
       &tni_clt_w4g, &tni_clt_lut1, &tni_clt_lut2, &tni_clt_lut3,   &tni_clt_lut4,   &tni_clt_lutt, &tni_clt_w8g,

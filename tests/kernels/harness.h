@@ -22,8 +22,9 @@
 
 /* Seed of the run, printed; every buffer derives from it and a stream number. */
 extern uint64_t test_seed;
-/* Only kernels whose name contains this; "": all, and everything that is not a kernel. */
+/* Only kernels whose name contains one of these, commas between; "": all, and everything that is not a kernel. */
 extern const char *test_only;
+bool test_wants(const char *name);
 /* Variants are compared with the reference's bits alone. */
 extern bool test_bits;
 typedef struct rng {
@@ -103,14 +104,21 @@ int add_lut_suite(void);
 int add_dot_suite(void);
 int add_kernel_suite(void);
 int add_hole_suite(void);
+int add_sme_suite(void); /* of cpu-neon-lut */
 int add_chain_suite(void);
 int add_plugin_suite(const char *so_path);
 int add_fused_suite(const char *so_path);
 int add_choice_suite(const char *so_path); /* of cpu-avx2-lut */
 
-/* What kernels may need here: what the processor has, and AMX where it is emulated (amx_emulated.h). */
+/* What kernels may need here: what the processor has and has right, and what is emulated (amx_emulated.h,
+ * sme_emulated.h). */
 static inline uint32_t test_cpu_features(void) {
   uint32_t has = tni_cm_cpu_features();
+#ifdef TEST_SME_EMULATED
+  return has & TNI_CPU_SME ? has | TNI_CPU_SME2 : has;
+#elif defined(__aarch64__)
+  return tni_arm_usable(has);
+#endif
 #ifdef TEST_AMX_EMULATED
   if (has & TNI_CPU_AVX512VNNI) has |= TNI_CPU_AMX;
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kernels [--seed N] [--bench] [--only PART_OF_A_KERNELS_NAME] [--bits] [PLUGIN.so]
+ * kernels [--seed N] [--bench] [--only PARTS,OF,NAMES] [--bits] [PLUGIN.so]
  *
  * --bits: variants against the reference's bits alone; that these are within the bound another run tells.
  */
@@ -37,7 +37,7 @@ int main(int argc, char **argv) {
 #endif
   printf("seed %llu, cpu features 0x%x\n", (unsigned long long)test_seed, test_cpu_features());
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
-  if (!add_kernel_suite() || !add_hole_suite() ||
+  if (!add_kernel_suite() || !add_hole_suite() || !add_sme_suite() ||
       (!*test_only && (!add_format_suite() || !add_lut_suite() || !add_dot_suite() || !add_chain_suite())) ||
       (so && (!add_plugin_suite(so) || !add_fused_suite(so))))
     return 1;

@@ -248,7 +248,7 @@ static void refusals(void) {
 
 static const tni_clt_kernel *row_of(uint32_t op, uint32_t format, uint32_t layout) {
   const tni_clt_kernel *best = NULL;
-  uint32_t cpu = tni_cm_cpu_features();
+  uint32_t cpu = test_cpu_features();
   for (uint32_t i = 0; i < KERNELS.n; i++) {
     const tni_clt_kernel *k = &KERNELS.rows[i];
     if (k->op == op && k->format == format && k->layout == layout && !(k->features & ~cpu)) best = k;
@@ -436,7 +436,7 @@ static int outside(const tn_numerics *num, const float *x, int64_t K, const floa
  * the gate on that still sees rows swapped, nothing computed, and a plane that weighs wrongly. */
 static void averages_are_as_declared(void) {
   enum { K = 300 };
-  const uint32_t features = tni_cm_cpu_features() | TNI_CLT_AVERAGES;
+  const uint32_t features = test_cpu_features() | TNI_CLT_AVERAGES;
   for (uint32_t id = TNI_CLT_LUT1; id <= TNI_CLT_LUTT && !PAIRED; id++) {
     const tni_clt_kernel *k = tni_clt_select(&KERNELS, TNI_CLT_GEMV, id, 128, features, 1);
     subject s;

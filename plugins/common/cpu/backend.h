@@ -38,6 +38,7 @@ typedef struct tni_clt_backend {
   const char *isa_choices;              /* "auto|scalar|.." */
   uint32_t n_isas, needed;              /* TNI_CPU_* without which no device is offered */
   const tni_clt_table *kernels;         /* NULL: offline */
+  uint32_t (*usable)(uint32_t);         /* of TNI_CPU_* found those to rely on; NULL: all */
   const tni_clt_format *const *formats; /* [n_formats]; the first is for floats where `format` is auto */
   const char *format_choices;           /* "auto|w4g|lut1|..": auto is the first, and keeps grids */
   uint32_t n_formats, n_widths;

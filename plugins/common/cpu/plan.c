@@ -275,6 +275,7 @@ static tn_status bind_integer(tn_plan *plan, const tn_dims *dims) {
 static tn_status bind_float(tn_plan *plan, const tn_dims *dims) {
   tn_status st = measure_batch(plan->program, plan->task, dims, &plan->batch);
   if (st == TN_OK) plan->scratch_bytes = float_scratch(plan->task, &plan->batch);
+  plan->matmul = (tni_clt_matmul_fn)any_kernel(plan->program, TNI_CLT_MATMUL, plan->batch.M)->fn;
   return st;
 }
 
@@ -289,7 +290,6 @@ tn_status tni_clt_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan *
   if (!plan) return TN_E_NO_MEMORY;
   plan->program = p;
   plan->task = p->tasks[task];
-  plan->matmul = (tni_clt_matmul_fn)any_kernel(p, TNI_CLT_MATMUL, 0)->fn;
   tn_status st = plan->task->kind == TNI_CLT_PACKED    ? bind_packed(plan, dims)
                  : plan->task->kind == TNI_CLT_INTEGER ? bind_integer(plan, dims)
                                                        : bind_float(plan, dims);

@@ -54,6 +54,11 @@ static tn_status enumerate_cpu(tn_plugin *pub, uint32_t cap, const tn_caps **out
   return TN_OK;
 }
 
+static uint32_t features_found(const tni_clt_backend *b) {
+  const uint32_t found = b->kernels ? tni_cm_cpu_features() : 0;
+  return b->usable ? b->usable(found) : found;
+}
+
 /* Features that kernels may use under this value of `isa`; false where there is no such value. */
 static bool features_of(const tni_clt_backend *b, const char *isa, uint32_t cpu, uint32_t *features) {
   for (uint32_t i = 0; isa && i < b->n_isas; i++) {
@@ -115,7 +120,7 @@ static void log_kernels(const tni_clt_device *d) {
   static const struct {
     uint32_t op;
     int64_t M;
-  } picks[] = {{TNI_CLT_QUANT, 1}, {TNI_CLT_GEMV, 1}, {TNI_CLT_QUANT, 512}, {TNI_CLT_GEMM, 512}, {TNI_CLT_MATMUL, 1}};
+  } picks[] = {{TNI_CLT_QUANT, 1}, {TNI_CLT_GEMV, 1}, {TNI_CLT_QUANT, 512}, {TNI_CLT_GEMM, 512}, {TNI_CLT_MATMUL, 512}};
   char line[320];
   tni_clt_geometry geo = {0};
   if (tni_clt_geometry_of(d, &(tni_clt_grid){.bits = 0}, TNI_CLT_ROWS, 1, &geo) != TN_OK) return;
@@ -272,7 +277,7 @@ tn_status tni_clt_entry(const tni_clt_backend *b, const tn_host *host, tn_negoti
                         .mem = mem,
                         .host = host,
                         .backend = b,
-                        .cpu = b->kernels ? tni_cm_cpu_features() : 0};
+                        .cpu = features_found(b)};
   fill_caps(p);
   fill_options(p);
   fill_formats(p);

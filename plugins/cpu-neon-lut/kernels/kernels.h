@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The aarch64 variants; shapes, layouts and names are those of plugins/common/cpu/kernels.h. Suffixes: neon is
- * plain ARMv8.0, dotprod has SDOT, i8mm has SMMLA too.
+ * plain ARMv8.0, dotprod has SDOT, i8mm has SMMLA too, sme SMOPA and sme2 LUTI.
  */
 #ifndef TENON_CPU_NEON_KERNELS_H
 #define TENON_CPU_NEON_KERNELS_H
@@ -9,19 +9,24 @@
 #include "plugins/common/cpu/kernels/kernels.h"
 
 extern const tni_clt_table tni_arm_kernels;
+/* Of TNI_CPU_* those that kernels may rely on. */
+uint32_t tni_arm_usable(uint32_t features);
 
-/* Plain NEON. 1x: row by row; 8x: into tiles of 8 rows. */
-#define TNI_ARM_QUANT(group)                                                                       \
-  void tni_arm_quant_q8g##group##s_f32_1x##group##_neon(const float *x, size_t K, size_t K_padded, \
-                                                        const tni_clt_act *a, size_t m);           \
-  void tni_arm_quant_q8g##group##s_f32_8x##group##_neon(const float *x, size_t K, size_t K_padded, \
-                                                        const tni_clt_act *a, size_t m);
+/* Plain NEON. 1x: row by row; 8x, 16x: into tiles of so many rows. */
+#define TNI_ARM_QUANT(group)                                                                        \
+  void tni_arm_quant_q8g##group##s_f32_1x##group##_neon(const float *x, size_t K, size_t K_padded,  \
+                                                        const tni_clt_act *a, size_t m);            \
+  void tni_arm_quant_q8g##group##s_f32_8x##group##_neon(const float *x, size_t K, size_t K_padded,  \
+                                                        const tni_clt_act *a, size_t m);            \
+  void tni_arm_quant_q8g##group##s_f32_16x##group##_neon(const float *x, size_t K, size_t K_padded, \
+                                                         const tni_clt_act *a, size_t m);
 TNI_ARM_QUANT(16)
 TNI_ARM_QUANT(32)
 TNI_ARM_QUANT(64)
 TNI_ARM_QUANT(128)
 #undef TNI_ARM_QUANT
 void tni_arm_matmul_f32_f32_f32_4x16_neon(const tni_clt_matmul *m);
+void tni_arm_matmul_f32_f32_f32_16x48_sme(const tni_clt_matmul *m);
 const tni_cm_chain_kernels *tni_arm_chain_f32_1x4_neon(void);
 
 /* Bit-serial formats (plugins/common/cpu/kernels/lut_kernels.h), plain NEON. */
@@ -35,7 +40,11 @@ const tni_cm_chain_kernels *tni_arm_chain_f32_1x4_neon(void);
   void tni_arm_gemm_f32_##id##_4x8_dotprod(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,         \
                                            size_t m0, size_t m1, float *acc);                                          \
   void tni_arm_gemm_f32_##id##_4x8_i8mm(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, size_t m0, \
-                                        size_t m1, float *acc);
+                                        size_t m1, float *acc);                                                        \
+  void tni_arm_gemm_f32_##id##_16x16_sme(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,           \
+                                         size_t m0, size_t m1, float *acc);                                            \
+  void tni_arm_gemm_f32_##id##_16x16_sme2(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,          \
+                                          size_t m0, size_t m1, float *acc);
 TNI_ARM_DECLARE(lut1p, lut1)
 TNI_ARM_DECLARE(lut2p, lut2)
 TNI_ARM_DECLARE(lut3p, lut3)
@@ -44,9 +53,10 @@ TNI_ARM_DECLARE(luttp, lutt)
 #undef TNI_ARM_DECLARE
 void tni_arm_quant_q9g128h_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_arm_quant_q9g128h_f32_8x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_arm_quant_q9g128h_f32_16x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_arm_quant_q9g128_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 
-/* w4g (plugins/common/formats/w4g.h) and grids (grid.h): plain NEON, SDOT, SMMLA. */
+/* w4g (plugins/common/formats/w4g.h) and grids (grid.h): plain NEON, SDOT, SMMLA, SMOPA. */
 #define TNI_ARM_GEMV(id, isa)                                                                                 \
   void tni_arm_gemv_f32_##id##_1x16_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                           float *acc);
@@ -58,14 +68,18 @@ void tni_arm_quant_q9g128_f32_1x128_neon(const float *x, size_t K, size_t K_padd
   TNI_ARM_GEMV(id, dotprod)      \
   TNI_ARM_GEMM(id, 2x16, neon)   \
   TNI_ARM_GEMM(id, 4x8, dotprod) \
-  TNI_ARM_GEMM(id, 4x8, i8mm)
+  TNI_ARM_GEMM(id, 4x8, i8mm)    \
+  TNI_ARM_GEMM(id, 16x16, sme)   \
+  TNI_ARM_GEMM(id, 16x16, sme2)
 /* Formats of dot.h: on plain NEON one row goes through the kernel of many. */
 #define TNI_ARM_DOT(id)                   \
   TNI_ARM_GEMV(q8g128_##id, neon)         \
   TNI_ARM_GEMV(q8g128_##id, dotprod)      \
   TNI_ARM_GEMM(q8g128_##id, 2x16, neon)   \
   TNI_ARM_GEMM(q8g128_##id, 4x8, dotprod) \
-  TNI_ARM_GEMM(q8g128_##id, 4x8, i8mm)
+  TNI_ARM_GEMM(q8g128_##id, 4x8, i8mm)    \
+  TNI_ARM_GEMM(q8g128_##id, 16x16, sme)   \
+  TNI_ARM_GEMM(q8g128_##id, 16x16, sme2)
 TNI_ARM_DOT(w8g)
 TNI_ARM_DOT(w3g)
 TNI_ARM_DOT(w2g)
@@ -100,6 +114,7 @@ TNI_ARM_GEMV(q8g128_grid8, i8mm)
 TNI_ARM_BYTES(2x16, neon)
 TNI_ARM_BYTES(4x16, dotprod)
 TNI_ARM_BYTES(8x8, i8mm)
+TNI_ARM_BYTES(16x32, sme)
 #undef TNI_ARM_BYTES
 
 #endif

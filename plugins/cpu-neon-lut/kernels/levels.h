@@ -77,6 +77,14 @@ static inline tni_arm_floats16 tni_arm_steps_of(uint8x16x4_t steps, const uint8_
                             vreinterpretq_f32_u16(vzip1q_u16(l1, h1)), vreinterpretq_f32_u16(vzip2q_u16(l1, h1))};
 }
 
+/* The scales of a block's 16 rows; index: its eight bytes. */
+static inline void tni_arm_lev_scales(tni_arm_floats16 parent, uint8x16x4_t steps, const uint8_t *index, float *to) {
+  const tni_arm_floats16 s = tni_arm_steps_of(steps, index);
+#define SCALE(i) vst1q_f32(to + 4 * i, vmulq_f32(parent.f##i, s.f##i));
+  TNI_ARM_EACH4(SCALE)
+#undef SCALE
+}
+
 /* n blocks from `first` on. */
 __attribute__((always_inline)) static inline void tni_arm_fill_lev(uint32_t which, uint32_t group, uint32_t bytes,
                                                                    bool pairs, const uint8_t *head, size_t first,
@@ -87,10 +95,7 @@ __attribute__((always_inline)) static inline void tni_arm_fill_lev(uint32_t whic
   const uint8_t *code = head + tni_lev_head_bytes(p->total) + first * bytes, *index = head + 32 + 8 * first;
   uint8_t *out = p->w;
   for (size_t g = 0; g < n; g++, code += bytes, index += 8) {
-    const tni_arm_floats16 s = tni_arm_steps_of(steps, index);
-#define SCALE(i) vst1q_f32(&p->scale[g][4 * i], vmulq_f32(parent.f##i, s.f##i));
-    TNI_ARM_EACH4(SCALE)
-#undef SCALE
+    tni_arm_lev_scales(parent, steps, index, p->scale[g]);
 #pragma GCC unroll 2
     for (uint32_t c = 0; c < group / 8; c += 2, out += 256)
       for (size_t i = 0; i < 4; i++) {

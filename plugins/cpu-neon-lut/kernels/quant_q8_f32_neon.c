@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Activations in 8 bits, row by row or into tiles of 8 rows: one code, since only the places differ.
+ * Activations in 8 bits, row by row or into tiles of 8 or 16 rows: one code, since only the places differ.
  */
 #include <arm_neon.h>
 #include <float.h>
@@ -8,10 +8,10 @@
 
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
 
-enum { MAX_GROUP = 128, TILE_ROWS = 8 };
+enum { MAX_GROUP = 128, TILE_ROWS = 8, TALL_ROWS = 16 };
 
-/* Where row m lies: eight codes at a time `step` bytes apart; `copies` equal scales and start words for each group,
- * `pitch` apart from those of the next. */
+/* Where row m lies: eight codes at a time, or four in tall tiles, `step` bytes apart; `copies` equal scales and start
+ * words for each group, `pitch` apart from those of the next. */
 typedef struct code_place {
   int8_t *q;
   float *scale;
@@ -41,14 +41,24 @@ static inline int8x16_t codes_of(const float *x, float32x4_t inv) {
   return vuzp1q_s8(vreinterpretq_s8_s16(a), vreinterpretq_s8_s16(b));
 }
 
-/* One group; returns the sum of its codes. */
-__attribute__((always_inline)) static inline int32_t write_codes(const float *x, size_t group, float inv, bool tiled,
+static inline void put_four(int8_t *q, size_t step, int8x16_t c) {
+  const int32x4_t v = vreinterpretq_s32_s8(c);
+  vst1q_lane_s32((int32_t *)(void *)q, v, 0);
+  vst1q_lane_s32((int32_t *)(void *)(q + step), v, 1);
+  vst1q_lane_s32((int32_t *)(void *)(q + 2 * step), v, 2);
+  vst1q_lane_s32((int32_t *)(void *)(q + 3 * step), v, 3);
+}
+
+/* One group; returns the sum of its codes. rows: of a tile, 1: no tile. */
+__attribute__((always_inline)) static inline int32_t write_codes(const float *x, size_t group, float inv, size_t rows,
                                                                  int8_t *q, size_t step) {
   int16x8_t sum = vdupq_n_s16(0);
   for (size_t i = 0; i < group; i += 16) {
     int8x16_t c = codes_of(x + i, vdupq_n_f32(inv));
     sum = vpadalq_s8(sum, c);
-    if (tiled) {
+    if (rows == TALL_ROWS) {
+      put_four(q + i / 4 * step, step, c);
+    } else if (rows == TILE_ROWS) {
       vst1_s8(q + i / 8 * step, vget_low_s8(c));
       vst1_s8(q + (i / 8 + 1) * step, vget_high_s8(c));
     } else {
@@ -58,7 +68,7 @@ __attribute__((always_inline)) static inline int32_t write_codes(const float *x,
   return vaddlvq_s16(sum);
 }
 
-__attribute__((always_inline)) static inline void quantize_q8_neon(size_t group, bool tiled, const float *x, size_t K,
+__attribute__((always_inline)) static inline void quantize_q8_neon(size_t group, size_t rows, const float *x, size_t K,
                                                                    size_t K_padded, code_place p) {
   for (size_t k = 0; k < K_padded; k += group, p.scale += p.scale_pitch, p.zero += p.zero_pitch) {
     float tail[MAX_GROUP];
@@ -71,9 +81,13 @@ __attribute__((always_inline)) static inline void quantize_q8_neon(size_t group,
     float absmax = absmax_of(from, group), s = absmax / 127.0f;
     bool flush = s < FLT_MIN; /* declared: denormal scales count as zero */
     if (flush) s = 0;
-    int32_t sum = write_codes(from, group, flush ? 0.0f : 127.0f / absmax, tiled, p.q + k / 8 * p.step, p.step);
+    int8_t *q = p.q + k / (rows == TALL_ROWS ? 4 : 8) * p.step;
+    int32_t sum = write_codes(from, group, flush ? 0.0f : 127.0f / absmax, rows, q, p.step);
     int32_t start = TNI_CLT_START - 8 * sum;
-    if (tiled) {
+    if (rows == TALL_ROWS) {
+      *p.scale = s;
+      *p.zero = start;
+    } else if (rows == TILE_ROWS) {
       vst1_f32(p.scale, vdup_n_f32(s));
       vst1_s32(p.zero, vdup_n_s32(start));
     } else {
@@ -102,14 +116,28 @@ static code_place row_of_tile(const tni_clt_act *a, size_t m) {
                       .zero_pitch = TILE_ROWS * 2};
 }
 
-#define QUANT(group)                                                                               \
-  void tni_arm_quant_q8g##group##s_f32_1x##group##_neon(const float *x, size_t K, size_t K_padded, \
-                                                        const tni_clt_act *a, size_t m) {          \
-    quantize_q8_neon(group, false, x, K, K_padded, row_of(a, m));                                  \
-  }                                                                                                \
-  void tni_arm_quant_q8g##group##s_f32_8x##group##_neon(const float *x, size_t K, size_t K_padded, \
-                                                        const tni_clt_act *a, size_t m) {          \
-    quantize_q8_neon(group, true, x, K, K_padded, row_of_tile(a, m));                              \
+static code_place row_of_tall(const tni_clt_act *a, size_t m) {
+  size_t tile = m / TALL_ROWS, r = m % TALL_ROWS;
+  return (code_place){.q = a->q + tile * a->q_stride + r * 4,
+                      .scale = a->scale + tile * a->s_stride + r,
+                      .zero = a->zero + tile * a->z_stride + r,
+                      .step = TALL_ROWS * 4,
+                      .scale_pitch = TALL_ROWS,
+                      .zero_pitch = TALL_ROWS};
+}
+
+#define QUANT(group)                                                                                \
+  void tni_arm_quant_q8g##group##s_f32_1x##group##_neon(const float *x, size_t K, size_t K_padded,  \
+                                                        const tni_clt_act *a, size_t m) {           \
+    quantize_q8_neon(group, 1, x, K, K_padded, row_of(a, m));                                       \
+  }                                                                                                 \
+  void tni_arm_quant_q8g##group##s_f32_8x##group##_neon(const float *x, size_t K, size_t K_padded,  \
+                                                        const tni_clt_act *a, size_t m) {           \
+    quantize_q8_neon(group, TILE_ROWS, x, K, K_padded, row_of_tile(a, m));                          \
+  }                                                                                                 \
+  void tni_arm_quant_q8g##group##s_f32_16x##group##_neon(const float *x, size_t K, size_t K_padded, \
+                                                         const tni_clt_act *a, size_t m) {          \
+    quantize_q8_neon(group, TALL_ROWS, x, K, K_padded, row_of_tall(a, m));                          \
   }
 QUANT(16)
 QUANT(32)

@@ -160,7 +160,7 @@ static inline tni_arm_quads tni_arm_twice(tni_arm_quads c) {
   return (tni_arm_quads){vaddq_u8(c.q0, c.q0), vaddq_u8(c.q1, c.q1), vaddq_u8(c.q2, c.q2), vaddq_u8(c.q3, c.q3)};
 }
 
-#define TNI_ARM_GEMM_LUT(id, isa, pairs, planes, zero)                                                              \
+#define TNI_ARM_GEMM_LUT(id, isa, tile, pairs, planes, zero)                                                        \
   __attribute__((noinline)) static void fill_##id##_##isa(const uint8_t *block, size_t first, size_t n,             \
                                                           tni_arm_panel *p) {                                       \
     uint8_t *out = p->w;                                                                                            \
@@ -177,16 +177,16 @@ static inline tni_arm_quads tni_arm_twice(tni_arm_quads c) {
     }                                                                                                               \
     p->groups = n;                                                                                                  \
   }                                                                                                                 \
-  void tni_arm_gemm_f32_##id##_4x8_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,        \
-                                         size_t m0, size_t m1, float *acc) {                                        \
+  void tni_arm_gemm_f32_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,   \
+                                              size_t m0, size_t m1, float *acc) {                                   \
     tni_arm_gemm_filled(fill_##id##_##isa, tiles256_##isa, TNI_ARM_HALVES_GROUP, row_block, superblocks, a, m0, m1, \
                         acc);                                                                                       \
   }
-#define TNI_ARM_GEMM_LUTS(isa, pairs)        \
-  TNI_ARM_GEMM_LUT(lut1p, isa, pairs, 1, 1)  \
-  TNI_ARM_GEMM_LUT(lut2p, isa, pairs, 2, 3)  \
-  TNI_ARM_GEMM_LUT(lut3p, isa, pairs, 3, 7)  \
-  TNI_ARM_GEMM_LUT(lut4p, isa, pairs, 4, 15) \
-  TNI_ARM_GEMM_LUT(luttp, isa, pairs, 2, 2)
+#define TNI_ARM_GEMM_LUTS(isa, tile, pairs)        \
+  TNI_ARM_GEMM_LUT(lut1p, isa, tile, pairs, 1, 1)  \
+  TNI_ARM_GEMM_LUT(lut2p, isa, tile, pairs, 2, 3)  \
+  TNI_ARM_GEMM_LUT(lut3p, isa, tile, pairs, 3, 7)  \
+  TNI_ARM_GEMM_LUT(lut4p, isa, tile, pairs, 4, 15) \
+  TNI_ARM_GEMM_LUT(luttp, isa, tile, pairs, 2, 2)
 
 #endif

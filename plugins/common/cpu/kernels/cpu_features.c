@@ -69,6 +69,13 @@ void tni_cm_cpu_name(char *text, size_t n) {
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 
+/* Bytes of a vector in streaming mode, as the system has set it: rdsvl, which older assemblers lack. Only with SME. */
+static uint64_t streaming_bytes(void) {
+  register uint64_t bytes __asm__("x0");
+  __asm__(".inst 0x04bf5820" : "=r"(bytes));
+  return bytes;
+}
+
 /* Bits as the kernel's hwcap.h has them: an older C library may lack the names. */
 uint32_t tni_cm_cpu_features(void) {
   unsigned long hw = getauxval(AT_HWCAP), hw2 = getauxval(AT_HWCAP2);
@@ -77,6 +84,8 @@ uint32_t tni_cm_cpu_features(void) {
   if (hw & 1ul << 20) f |= TNI_CPU_DOTPROD;
   if (hw2 & 1ul << 13) f |= TNI_CPU_I8MM;
   if (hw2 & 1ul << 1) f |= TNI_CPU_SVE2;
+  const unsigned long sme = 1ul << 23 | 1ul << 26 | 1ul << 29; /* SME; products of bytes; of floats */
+  if ((hw2 & sme) == sme && streaming_bytes() <= 64) f |= TNI_CPU_SME | (hw2 & 1ul << 37 ? TNI_CPU_SME2 : 0);
   return f;
 }
 #else
@@ -93,8 +102,8 @@ void tni_cm_cpu_name(char *text, size_t n) {
 #endif
 
 void tni_cm_cpu_missing(uint32_t have, uint32_t wanted, char *text, size_t n) {
-  static const char *const names[] = {"avx2",    "fma",  "f16c", "avx_vnni", "avx512_vnni", "neon",
-                                      "dotprod", "i8mm", "sve2", "amx",      "prefetch",    "gfni"};
+  static const char *const names[] = {"avx2", "fma",  "f16c", "avx_vnni", "avx512_vnni", "neon", "dotprod",
+                                      "i8mm", "sve2", "amx",  "prefetch", "gfni",        "sme",  "sme2"};
   size_t at = 0;
   if (n) text[0] = 0;
   for (uint32_t i = 0; i < sizeof names / sizeof *names && at < n; i++) {

@@ -23,7 +23,9 @@ enum {
   /* What streams through memory is faster with software prefetch: Intel's, and AMD's without AVX-512 (measured on Zen
    * 3) and from Zen 5 on. Zen 4 is slower with it. */
   TNI_CPU_PREFETCH = 1024,
-  TNI_CPU_GFNI = 2048 /* of AVX2's registers */
+  TNI_CPU_GFNI = 2048, /* of AVX2's registers */
+  TNI_CPU_SME = 4096,  /* with vectors of at most 64 bytes in streaming mode */
+  TNI_CPU_SME2 = 8192
 };
 
 uint32_t tni_cm_cpu_features(void);

@@ -44,6 +44,17 @@ tni_clt_act_room tni_clt_act_room_of(uint32_t layout, size_t K_padded, size_t gr
       r.s_stride = 16 * groups;
       r.z_stride = 0;
       break;
+    case TNI_CLT_TILES16:
+      r.rows = 16;
+      r.q_stride = 16 * K_padded + 64;
+      r.s_stride = r.z_stride = 16 * groups;
+      break;
+    case TNI_CLT_HALVES16:
+      r.rows = 16;
+      r.q_stride = 32 * K_padded + 64;
+      r.s_stride = 16 * groups;
+      r.z_stride = 0;
+      break;
     case TNI_CLT_SLABS:
       r.q_stride = K_padded;
       r.z_stride = 0;

@@ -3,7 +3,7 @@
  * Kernels of the CPU backends: what they take, and the table from which one is picked.
  *
  * Names: op_dst_lhs_rhs_tile_isa. q8g32 / q8g128: activations quantized in groups of 32 or 128 (q8g32s: with the start
- * words of TNI_CLT_ROWS_S32 or TILES8, which a tile of one or eight rows tells apart; q8g32n: of TNI_CLT_ROWS_SUM;
+ * words of TNI_CLT_ROWS_S32, TILES8 or TILES16, which tiles of 1, 8 or 16 rows tell apart; q8g32n: TNI_CLT_ROWS_SUM;
  * q8g32k: in TNI_CLT_SLABS);
  * w4g32 / w4g128: the packed format of plugins/common/formats/w4g.h. Each op has a scalar reference (here); every other
  * variant gives the same bits as it (the float operations and their order are stated in w4g.h and at
@@ -52,7 +52,12 @@ enum {
   TNI_CLT_HALVES = 8,
   /* Tiles of 8 rows of the same, [K_padded / 8][2][8 rows][8 bytes] with the 16 k of each run as above; scales as
    * TILES8 has them. No words. */
-  TNI_CLT_HALVES8 = 9
+  TNI_CLT_HALVES8 = 9,
+  /* Tiles of 16 rows, [K_padded / 4][16 rows][4 codes]. Each group has 16 scales and 16 start words, one for each row.
+   * What belongs to rows beyond M is whatever was there. */
+  TNI_CLT_TILES16 = 10,
+  /* Tiles of 16 rows of halves, [K_padded / 16][h, l][4][16 rows][4 bytes]; scales as TILES16 has them. No words. */
+  TNI_CLT_HALVES16 = 11
 };
 enum { TNI_CLT_SLAB_K = 64 };
 #define TNI_CLT_START 0x4b400000
@@ -186,9 +191,13 @@ void tni_clt_quant_q8g32s_f32_1x32_scalar(const float *x, size_t K, size_t K_pad
 void tni_clt_quant_q8g64s_f32_1x64_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g128s_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g16s_f32_8x16_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g16s_f32_16x16_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g32s_f32_8x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g32s_f32_16x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g64s_f32_8x64_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g64s_f32_16x64_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g128s_f32_8x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q8g128s_f32_16x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g16n_f32_1x16_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g64n_f32_1x64_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g32n_f32_1x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);

@@ -72,6 +72,22 @@ void tni_clt_quant_q9g128h_f32_8x128_scalar(const float *x, size_t K, size_t K_p
              16);
 }
 
+void tni_clt_quant_q9g128h_f32_16x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a,
+                                             size_t m) {
+  int8_t *out = a->q + m / 16 * a->q_stride + m % 16 * 4;
+  float *scale = a->scale + m / 16 * a->s_stride + m % 16;
+  for (size_t k = 0; k < K_padded; k += GROUP, scale += 16) {
+    int32_t q[GROUP];
+    *scale = quantize_q9(x + k, codes_left(K, k), q);
+    for (size_t i = 0; i < GROUP; i++) {
+      int8_t *run = out + (k + i) / 16 * 512 + i % 16 / 4 * 64 + i % 4;
+      const int32_t low = q[i] & 1;
+      run[0] = (int8_t)((q[i] - low) / 2);
+      run[256] = (int8_t)low;
+    }
+  }
+}
+
 static void quad_table(const int32_t *q, uint8_t *table) {
   int32_t min = 0;
   for (size_t j = 0; j < 4; j++) min += q[j] < 0 ? q[j] : 0;

@@ -18,9 +18,10 @@
 
 void tni_clt_quant_q9g128_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 
-/* Codes in two bytes, row by row and in tiles of 8 rows (TNI_CLT_HALVES, HALVES8). */
+/* Codes in two bytes, row by row and in tiles of 8 and of 16 rows (TNI_CLT_HALVES, HALVES8, HALVES16). */
 void tni_clt_quant_q9g128h_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q9g128h_f32_8x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_q9g128h_f32_16x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 
 #define TNI_CLT_DECLARE_LUT(id, isa)                                                                          \
   void tni_clt_gemv_f32_##id##_1x16_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \

@@ -80,6 +80,13 @@ static void put_tiled(const tni_clt_act *a, size_t m, size_t g, size_t group, co
   }
 }
 
+static void put_tall(const tni_clt_act *a, size_t m, size_t g, size_t group, const int8_t *q, float scale) {
+  const size_t tile = m / 16, r = m % 16;
+  for (size_t i = 0; i < group; i += 4) memcpy(a->q + tile * a->q_stride + (g * group + i) * 16 + r * 4, q + i, 4);
+  a->scale[tile * a->s_stride + g * 16 + r] = scale;
+  a->zero[tile * a->z_stride + g * 16 + r] = start_word(q, group);
+}
+
 typedef void (*put_code_fn)(const tni_clt_act *a, size_t m, size_t g, size_t group, const int8_t *q, float scale);
 
 static inline void quantize_q8_scalar(size_t group, put_code_fn put, const float *x, size_t K, size_t K_padded,
@@ -117,4 +124,8 @@ QUANT(q8g16s_f32_8x16, 16, put_tiled)
 QUANT(q8g32s_f32_8x32, 32, put_tiled)
 QUANT(q8g64s_f32_8x64, 64, put_tiled)
 QUANT(q8g128s_f32_8x128, 128, put_tiled)
+QUANT(q8g16s_f32_16x16, 16, put_tall)
+QUANT(q8g32s_f32_16x32, 32, put_tall)
+QUANT(q8g64s_f32_16x64, 64, put_tall)
+QUANT(q8g128s_f32_16x128, 128, put_tall)
 #undef QUANT
