@@ -175,6 +175,7 @@ static const tni_cf_graph_row graph_rows[] = {
     {"quant/conv-integer", 0, OP("ConvInteger", 10, "u[1,8,S,12] I[16,8,3,3] U[]=131 I[]=3", "pads=1,1,1,1")},
     {"quant/matmul", 0, OP("QLinearMatMul", 21, "s[S,64] q[]=0.02 I[]=-5 I[64,48] q[48] I[48]=0 q[]=0.5 I[]=7", "")},
     {"quant/matmul-integer", 0, OP("MatMulInteger", 10, "u[S,64] I[64,48] U[]=131 I[]=0", "")},
+    {"quant/integer-to-float", 0, TENON("MatMulIntegerToFloat", "u[S,64] I[64,48] q[] U[]=131 I[]=0 c[48]", "")},
     {"quant/quantize", 0, OP("QuantizeLinear", 13, "x[S,64] q[]=0.03 U[]=131", "")},
     {"quant/dequantize", 0, OP("DequantizeLinear", 13, "u[S,64] q[]=0.03 U[]=131", "")},
     {"quant/dynamic", 0, .spec = {.op = "DynamicQuantizeLinear", .inputs = "x[S,64]", .attrs = "", .version = 11,

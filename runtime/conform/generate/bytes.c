@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps of codes: a value is quantized, goes through operators of 8 bits, and comes back as floats. What is judged of a step
- * is a task at a time, so that a code that a half turns is no matter for the next.
+ * Steps of codes: a value is quantized, goes through operators of 8 bits, and comes back as floats. What is judged of a
+ * step is a task at a time, so that a code that a half turns is no matter for the next.
  */
 #include <math.h>
 #include <stdio.h>
@@ -64,6 +64,34 @@ tn_id tni_gen_codes_back(gen_work *w, const gen_codes *c) {
   return tni_gen_apply(w, "", "DequantizeLinear", 13, in, 3, NULL, 0);
 }
 
+bool tni_gen_is_integer(const tni_gen_step *s) { return s->word[5] % 4 == 1; }
+
+static tn_id sums_scale(gen_work *w, int64_t n) { return number(w, 'q', 1.0f / (74 * 74 * sqrtf((float)n))); }
+
+tn_id tni_gen_sums_back(gen_work *w, tn_id sums, int64_t n) {
+  const tni_raw_attr to = tni_gen_int_attr("to", 1); /* float32 */
+  const tn_id scale = sums_scale(w, n);
+  if (sums == TN_NONE || scale == TN_NONE) return TN_NONE;
+  const tn_id floats = tni_gen_apply(w, "", "Cast", 13, &sums, 1, &to, 1), in[2] = {floats, scale};
+  return floats == TN_NONE ? TN_NONE : tni_gen_apply(w, "", "Mul", 14, in, 2, NULL, 0);
+}
+
+/* one: node, as passes make it of the three. */
+static bool add_integer_matmul(gen_work *w, const gen_value *x, uint32_t word, bool one, const gen_codes *q, int64_t K,
+                               int64_t N) {
+  const int64_t dims[2] = {K, N};
+  gen_codes k;
+  if (!tni_gen_codes_weight(w, word, 2, dims, N, &k)) return false;
+  if (one) {
+    const tn_id in[6] = {q->id, k.id, sums_scale(w, K), q->zero, k.zero, tni_gen_constant(w, 1, 1, N)};
+    if (in[2] == TN_NONE || in[5] == TN_NONE) return false;
+    return tni_gen_add_value(w, x, tni_gen_apply(w, "tenon", "MatMulIntegerToFloat", 1, in, 6, NULL, 0), N);
+  }
+  const tn_id in[4] = {q->id, k.id, q->zero, k.zero};
+  const tn_id sums = tni_gen_apply_as(w, TN_DT_I32, "", "MatMulInteger", 10, in, 4, NULL, 0);
+  return tni_gen_add_value(w, x, tni_gen_sums_back(w, sums, K), N);
+}
+
 static bool multiply(gen_work *w, uint32_t word, const gen_codes *x, int64_t K, int64_t N, gen_codes *y) {
   const int64_t dims[2] = {K, N};
   gen_codes k;
@@ -73,13 +101,16 @@ static bool multiply(gen_work *w, uint32_t word, const gen_codes *x, int64_t K, 
   return y->id != TN_NONE;
 }
 
-/* One product, or two of which the second reads the first one's codes. */
+/* One product, whose sums may stay integers, or two of which the second reads the first one's codes. */
 bool tni_gen_add_code_matmul(gen_work *w, const tni_gen_step *s) {
   const gen_value x = *tni_gen_pick(w, s->a);
   const uint32_t word = s->word[4];
   int64_t K = tni_gen_width_of(&x), N = s->word[0] ? s->word[0] : K;
   gen_codes q, y;
-  if (K < 1 || !tni_gen_codes_of(w, &x, word, &q) || !multiply(w, word, &q, K, N, &y)) return K < 1 && tni_gen_add_matmul(w, s);
+  if (K < 1) return tni_gen_add_matmul(w, s);
+  if (!tni_gen_codes_of(w, &x, word, &q)) return false;
+  if (tni_gen_is_integer(s)) return add_integer_matmul(w, &x, word, s->word[5] / 4 % 2, &q, K, N);
+  if (!multiply(w, word, &q, K, N, &y)) return false;
   if (word & TWICE) {
     q = y;
     if (!multiply(w, word >> 5, &q, N, N / 2 + 1, &y)) return false;

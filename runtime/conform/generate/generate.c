@@ -11,7 +11,8 @@
 #include "runtime/conform/generate/run.h"
 
 enum { CASES = 8, QUICK = 4, THOROUGH = 60, LIMIT_MS = 20000, SHRINK_S = 12, MOST_TRIALS = 150, TAKEN = 8, TURNS = 3 };
-/* Runs of LONG positions and more are of one sequence, and few; longer ones than TOO_LONG come where there are no others. */
+/* Runs of LONG positions and more are of one sequence, and few; longer ones than TOO_LONG come where there are no
+ * others. */
 enum { LONG = 64, TOO_LONG = 512 };
 
 static void run_part(tni_cf *cf, void *arg) { tni_gen_run(cf, arg); }
@@ -71,7 +72,10 @@ static const struct {
              {{TNI_GEN_BETWEEN, 5, 8, 3}, "Sqrt", "sqrt", 0},
              {{TNI_GEN_BETWEEN, 5, 8, 5}, "Clip", "clip", 0},
              {{TNI_GEN_CODE_CONV, 0, 0, 0}, "QLinearConv", "quant/conv", 0},
-             {{TNI_GEN_CODE_MATMUL, 0, 0, 0}, "QLinearMatMul", "quant/matmul", 0}};
+             {{TNI_GEN_CODE_MATMUL, 0, 0, 0}, "QLinearMatMul", "quant/matmul", 0},
+             {{TNI_GEN_CODE_CONV, 5, 4, 1}, "ConvInteger", "quant/conv-integer", 0},
+             {{TNI_GEN_CODE_MATMUL, 5, 8, 1}, "MatMulInteger", "quant/matmul-integer", 0},
+             {{TNI_GEN_CODE_MATMUL, 5, 8, 5}, "MatMulIntegerToFloat", "quant/integer-to-float", 0}};
 enum { N_FORMS = sizeof forms / sizeof *forms };
 
 typedef struct draws {
@@ -120,8 +124,8 @@ static bool takes_in(const tni_cf_listing *l, uint32_t phase) {
   return false;
 }
 
-/* A device that takes certain lengths gets one of them. Who fixes the length of a step alone, and takes prompts of any, gets
- * the one and the other. */
+/* A device that takes certain lengths gets one of them. Who fixes the length of a step alone, and takes prompts of any,
+ * gets the one and the other. */
 static void draw_length(const tni_cf_listing *l, tni_gen_recipe *g, tni_cf_rng *r) {
   int64_t lengths[TNI_CF_LENGTHS];
   uint32_t n = tni_cf_lengths(l, TN_PHASE_PREFILL, lengths);
@@ -269,8 +273,7 @@ static void not_drawn_ask(tni_cf *cf, const tni_cf_listing *l) {
   char text[400] = "";
   for (uint32_t k = 0; k < l->n_claimed; k++) {
     bool known = l->claimed[k].verdict != TN_YES || (k && !strcmp(l->claimed[k].graph, l->claimed[k - 1].graph));
-    for (uint32_t i = 0; i < N_FORMS && !known; i++)
-      known = is_named(l->claimed[k].graph, i);
+    for (uint32_t i = 0; i < N_FORMS && !known; i++) known = is_named(l->claimed[k].graph, i);
     /* Forms of products and chains that steps make in other ways. */
     known = known || !strncmp(l->claimed[k].graph, "matmul/", 7) || !strncmp(l->claimed[k].graph, "fused/", 6);
     const size_t at = strlen(text);

@@ -38,8 +38,8 @@ bool tni_gen_add_value(gen_work *w, const gen_value *like, tn_id id, int64_t wid
 tn_id tni_gen_apply(gen_work *w, const char *domain, const char *op, int64_t version, const tn_id *in, uint32_t n_in,
                     const tni_raw_attr *attr, uint32_t n_attr);
 /* The same with a result that is not float32. */
-tn_id tni_gen_apply_as(gen_work *w, uint32_t dtype, const char *domain, const char *op, int64_t version, const tn_id *in,
-                       uint32_t n_in, const tni_raw_attr *attr, uint32_t n_attr);
+tn_id tni_gen_apply_as(gen_work *w, uint32_t dtype, const char *domain, const char *op, int64_t version,
+                       const tn_id *in, uint32_t n_in, const tni_raw_attr *attr, uint32_t n_attr);
 tni_raw_attr tni_gen_int_attr(const char *name, int64_t v);
 tni_raw_attr tni_gen_float_attr(const char *name, float v);
 tni_raw_attr tni_gen_ints_attr(const char *name, const int64_t *v, uint64_t n);
@@ -51,13 +51,17 @@ typedef struct gen_codes {
   tn_id id, scale, zero;
   uint32_t dtype;
 } gen_codes;
-/* bytes.c. word: of the step, which types there are. False: no memory. A weight has one scale or one for each of `channels`. */
+/* bytes.c. word: of the step, which types there are. False: no memory. A weight has one scale or one for each of
+ * `channels`. */
 bool tni_gen_codes_of(gen_work *w, const gen_value *x, uint32_t word, gen_codes *out);
 bool tni_gen_codes_weight(gen_work *w, uint32_t word, uint32_t rank, const int64_t *dims, int64_t channels,
                           gen_codes *out);
 /* Scale and zero point of a sum of n products of codes; id is for the node that gives it. */
 bool tni_gen_codes_result(gen_work *w, uint32_t word, int64_t n, gen_codes *out);
 tn_id tni_gen_codes_back(gen_work *w, const gen_codes *c);
+/* Whether a step's sums of codes stay integers (ConvInteger, MatMulInteger), and floats of such sums of n products. */
+bool tni_gen_is_integer(const tni_gen_step *s);
+tn_id tni_gen_sums_back(gen_work *w, tn_id sums, int64_t n);
 
 /* Steps that are products (products.c), of images (images.c), of sequences (sequences.c), of codes (bytes.c). Each does
  * something else where the values so far have no place for it. */

@@ -33,7 +33,8 @@ static box draw_box(const gen_value *x, const tni_gen_step *s, bool pooled) {
     if (a && v / 9 % 2) all = least;
     if (a && !pooled && v / 18 % 4 == 0) all = least + 1;
     int64_t begin = (v / 36 >> a) % 2 ? all / 2 : all - all / 2;
-    /* A pool of a length of one: a window's steps have to fall on it, as no element at all has no largest and no mean. */
+    /* A pool of a length of one: a window's steps have to fall on it, as no element at all has no largest and no mean.
+     */
     if (pooled) begin -= begin % b.dilation[a];
     b.pads[a] = begin;
     b.pads[2 + a] = all - begin;
@@ -100,24 +101,30 @@ bool tni_gen_add_conv(gen_work *w, const tni_gen_step *s) {
   return convolve(w, &x, &b, draw_channels(s, group), group, s->word[4] % 2);
 }
 
-/* A convolution of codes between floats. */
+/* A convolution of codes between floats; its sums may stay integers. */
 bool tni_gen_add_code_conv(gen_work *w, const tni_gen_step *s) {
   const gen_value x = *tni_gen_pick(w, s->a);
   if (!is_image(&x)) return tni_gen_add_code_matmul(w, s);
   const int64_t group = draw_group(&x, s), channels = draw_channels(s, group);
   const box b = draw_box(&x, s, false);
   const int64_t dims[4] = {channels, x.dims[1] / group, b.kernel[0], b.kernel[1]};
+  const int64_t n_products = dims[1] * dims[2] * dims[3];
   gen_codes q, k, y;
   char name[16];
-  if (!tni_gen_codes_of(w, &x, s->word[4], &q) || !tni_gen_codes_weight(w, s->word[4], 4, dims, channels, &k) ||
-      !tni_gen_codes_result(w, s->word[4], dims[1] * dims[2] * dims[3], &y))
-    return false;
-  tn_id in[9] = {q.id, q.scale, q.zero, k.id, k.scale, k.zero, y.scale, y.zero, TN_NONE};
-  snprintf(name, sizeof name, "c%u", w->n_constants++);
-  if (s->word[5] % 2) in[8] = tni_cn_quantizing(w->b, name, 'N', 1, &channels, NULL, 0, &w->r);
   tni_raw_attr a[6];
   uint32_t n = put_box(&b, a);
   a[n++] = tni_gen_int_attr("group", group);
+  if (!tni_gen_codes_of(w, &x, s->word[4], &q) || !tni_gen_codes_weight(w, s->word[4], 4, dims, channels, &k))
+    return false;
+  if (tni_gen_is_integer(s)) {
+    const tn_id four[4] = {q.id, k.id, q.zero, k.zero};
+    const tn_id sums = tni_gen_apply_as(w, TN_DT_I32, "", "ConvInteger", 10, four, 4, a, n);
+    return add_image(w, &x, &b, channels, tni_gen_sums_back(w, sums, n_products));
+  }
+  if (!tni_gen_codes_result(w, s->word[4], n_products, &y)) return false;
+  tn_id in[9] = {q.id, q.scale, q.zero, k.id, k.scale, k.zero, y.scale, y.zero, TN_NONE};
+  snprintf(name, sizeof name, "c%u", w->n_constants++);
+  if (s->word[5] / 4 % 2) in[8] = tni_cn_quantizing(w->b, name, 'N', 1, &channels, NULL, 0, &w->r);
   y.id = tni_gen_apply_as(w, y.dtype, "", "QLinearConv", 10, in, in[8] == TN_NONE ? 8 : 9, a, n);
   return y.id != TN_NONE && add_image(w, &x, &b, channels, tni_gen_codes_back(w, &y));
 }
@@ -160,7 +167,8 @@ bool tni_gen_add_batchnorm(gen_work *w, const tni_gen_step *s) {
   return tni_gen_add_value(w, &x, tni_gen_apply(w, "", "BatchNormalization", 15, in, 5, &a, 1), x.dims[3]);
 }
 
-/* --- what follows a convolution, and between two ------------------------------------------------------------------- */
+/* --- what follows a convolution, and between two -------------------------------------------------------------------
+ */
 
 static tn_id number(gen_work *w, float v) {
   char name[16];
@@ -198,8 +206,8 @@ static void keep_lengths(box *b) {
   }
 }
 
-/* A convolution, what is added to it (what it reads itself, or another convolution), and an activation: devices make one task
- * of all. Some values in the middle are outputs, or are read once more. */
+/* A convolution, what is added to it (what it reads itself, or another convolution), and an activation: devices make
+ * one task of all. Some values in the middle are outputs, or are read once more. */
 bool tni_gen_add_block(gen_work *w, const tni_gen_step *s) {
   static const char *const ops[] = {"Add", "Add", "Add", "Add", "Add", "Mul", "Sub", "Max"};
   const gen_value x = *tni_gen_pick(w, s->a);
@@ -229,14 +237,15 @@ bool tni_gen_add_block(gen_work *w, const tni_gen_step *s) {
   return inner != 3 || apply(w, &z, "Add", in, 2, 0);
 }
 
-/* Numbers of 0.5 and more, of the shape of x: an input of the graph, or one number where there can be no more inputs. */
+/* Numbers of 0.5 and more, of the shape of x: an input of the graph, or one number where there can be no more inputs.
+ */
 static tn_id positive(gen_work *w, const gen_value *x) {
   const bool can = w->b->n_in + 1 < TNI_CN_MAX_IN && x->dims[2] >= SYMBOL;
   return can ? tni_gen_input(w, 'p', x->dims, 4, 0) : number(w, 1.5f);
 }
 
-/* Operators of which channels that are only filled up become infinite, not a number, or no longer zero: a convolution after
- * them shows whether somebody reads those. */
+/* Operators of which channels that are only filled up become infinite, not a number, or no longer zero: a convolution
+ * after them shows whether somebody reads those. */
 bool tni_gen_add_between(gen_work *w, const tni_gen_step *s) {
   static const char *const ops[] = {"Div", "Div", "Exp", "Sqrt", "Sigmoid", "Clip", "Mul", "Sub"};
   gen_value x = *tni_gen_pick(w, s->a);

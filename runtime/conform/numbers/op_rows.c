@@ -21,6 +21,8 @@
   { "bytes", name, "", in, at, 25, 1, TNI_CN_BYTES, TNI_CN_SMALL, 4, 0 }
 #define BYTES_GEMM(in, at) \
   { "bytes", "QLinearGemm", "tenon", in, at, 1, 1, TNI_CN_BYTES, TNI_CN_SMALL, 4, 0 }
+#define BYTES_SUMS(in) \
+  { "bytes", "MatMulIntegerToFloat", "tenon", in, "", 1, 1, TNI_CN_BYTES, TNI_CN_SMALL, 4, 0 }
 #define TENON_ATTENTION(in, at) \
   { "attention", "Attention", "tenon", in, at, 1, 1, TNI_CN_ATTEND, TNI_CN_SMALL, 24, 0 }
 #define LINK(in, at, ulp, abs_) \
@@ -247,6 +249,10 @@ const tni_cn_row tni_cn_rows[] = {
     BYTES_GEMM("s[2,S,33] q[]=0.02 I[]=-5 U[20,33] q[]=0.01 U[]=140 q[]=0.5 I[]=7", "trans_b=1"),
     BYTES("MatMulInteger", "u[S,40] I[40,17] U[]=131 I[]=3", ""),
     BYTES("MatMulInteger", "s[S,33] U[33,9]", ""),
+    /* Zero points that the run brings, of each column; scales of each; a bias. */
+    BYTES_SUMS("u[S,64] I[64,48] q[] U[]=131 I[]=3 c[48]"),
+    BYTES_SUMS("u[2,S,65] U[65,136] q[136] u[] U[136] -"),
+    BYTES_SUMS("u[S,130] I[130,33] f[] u[] - c[33]"),
     BYTES("ConvInteger", "u[1,3,9,11] I[8,3,3,3] U[]=131 I[]=3", "pads=1,1,1,1"),
     BYTES("QuantizeLinear", "x[S,65] q[]=0.05 U[]=131", ""),
     BYTES("QuantizeLinear", "x[S,9] q[9] I[9]=3,-7,0", "axis=1"),

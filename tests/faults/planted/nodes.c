@@ -64,6 +64,12 @@ static bool is_wrong(const tn_host *h, const tn_subgraph *s, const tn_node *n) {
   if (IS(QCONV_ZERO) && n->op == TN_OP_QLINEAR_CONV) return s->graph->values[n->in[0]]->dtype == TN_DT_U8;
   if (IS(QCONV_SCALE) && n->op == TN_OP_QLINEAR_CONV) return s->graph->values[n->in[4]]->rank == 1;
   if (IS(QCONV_WIDE) && n->op == TN_OP_QLINEAR_CONV) return dim_of(h, s->graph, n->in[3], 0) > 64;
+  if (IS(INTEGER_MATMUL) && (n->op == TN_OP_MATMUL_INTEGER || n->op == TN_OP_MATMUL_INTEGER_TO_FLOAT))
+    return s->graph->values[n->in[0]]->rank > 2;
+  if (IS(INTEGER_CONV) && n->op == TN_OP_CONV_INTEGER) {
+    const tn_attr *strides = a[TN_AT_CONV_INTEGER_STRIDES];
+    return strides->n == 2 && strides->u.ints[0] * strides->u.ints[1] > 1;
+  }
   if (IS(QGEMM_BIAS) && n->op == TN_OP_QLINEAR_GEMM) return has(n, 8);
   if (IS(POOL_OVERHANG) && n->op == TN_OP_AVERAGE_POOL)
     return a[TN_AT_AVERAGE_POOL_CEIL_MODE]->u.i && a[TN_AT_AVERAGE_POOL_COUNT_INCLUDE_PAD]->u.i;

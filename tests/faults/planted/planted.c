@@ -60,8 +60,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static known_args *all_args[MAX_KNOWN];
 static known_plan all_plans[MAX_KNOWN];
 static float shared_scratch[1 << 20];
-static const tn_dims *kept_dims; /* the host's, after bind came back */
-static const char *kept_name;    /* a node's, after lower came back */
+static const tn_dims *kept_dims;  /* the host's, after bind came back */
+static const char *kept_name;     /* a node's, after lower came back */
 static const tn_expr *kept_value; /* dims of a value, the same */
 static volatile tn_expr seen;
 static void *volatile leaked;
@@ -101,13 +101,16 @@ static int use_of(const known_args *k, uint32_t kind, int i) {
   return -1;
 }
 
-/* The use that the task writes codes of 8 bits to, an output or what another task reads (which has no type); -1: none. */
+/* The use that the task writes codes of 8 bits or sums of them to, an output or what another task reads (which has no
+ * type); -1: none. */
 static int codes_of(const known_args *k) {
   const tn_task *t = saved.info(k->program)->tasks[k->task];
-  const bool gives_codes = IS(QCONV_ZERO) || IS(QCONV_SCALE) || IS(QCONV_WIDE) || IS(QGEMM_BIAS);
+  const bool gives_sums = IS(INTEGER_MATMUL) || IS(INTEGER_CONV);
+  const bool gives_codes = gives_sums || IS(QCONV_ZERO) || IS(QCONV_SCALE) || IS(QCONV_WIDE) || IS(QGEMM_BIAS);
   for (uint32_t u = 0; u < t->n_uses && u < k->n; u++) {
     const bool between = gives_codes && slot_of(k, u)->kind == TN_SLOT_TEMP,
-               codes = between || k->view[u].dtype == TN_DT_U8 || k->view[u].dtype == TN_DT_I8;
+               codes = between || k->view[u].dtype == TN_DT_U8 || k->view[u].dtype == TN_DT_I8 ||
+                       (gives_sums && k->view[u].dtype == TN_DT_I32);
     if (codes && t->uses[u].access & TN_WRITE && k->view[u].bytes && k->view[u].ptr) return (int)u;
   }
   return -1;
@@ -188,9 +191,8 @@ static void replace_view(known_args *k, uint32_t u) {
   if (IS(STRIDES) && s->kind == TN_SLOT_STATE) dense_cache(k, u);
   if (IS(RACE) && s->kind == TN_SLOT_INPUT && k->view[u].bytes <= sizeof shared_scratch)
     k->view[u].ptr = shared_scratch;
-  const bool length =
-      (IS(VALID) && of_state(k, u, true)) ||
-      ((IS(APPEND_AT) || IS(STALE_POS) || IS(ONE_POS) || IS(RING_LONG)) && of_state(k, u, false));
+  const bool length = (IS(VALID) && of_state(k, u, true)) ||
+                      ((IS(APPEND_AT) || IS(STALE_POS) || IS(ONE_POS) || IS(RING_LONG)) && of_state(k, u, false));
   if (length || is_others(k, u)) k->view[u].ptr = k->small[u];
 }
 
@@ -499,8 +501,8 @@ static tn_status say_rings(const tn_graph *g, const tn_claim_sink *s) {
   tn_status st = TN_OK;
   for (tn_id v = 0; st == TN_OK && v < g->n_values; v++) {
     if (g->values[v]->kind != TN_VALUE_STATE || g->values[v]->producer != TN_NONE) continue;
-    const tn_layout l = {.h = TN_HDR(tn_layout), .dtype = TN_DT_F32, .rank = 4, .order = {0, 1, 2, 3},
-                         .flags = TN_LAYOUT_CIRCULAR};
+    const tn_layout l = {
+        .h = TN_HDR(tn_layout), .dtype = TN_DT_F32, .rank = 4, .order = {0, 1, 2, 3}, .flags = TN_LAYOUT_CIRCULAR};
     const tn_layout *const one[1] = {&l};
     st = s->state(s->ctx, v, one, 1);
   }
