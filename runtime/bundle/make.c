@@ -269,6 +269,16 @@ static tn_status check_packed(const tni_bd *b, const tn_model *m) {
   return TN_OK;
 }
 
+/* Tasks that no plugin could compile ahead of time. */
+static void note_left(tni_bd *b, const tn_model *m) {
+  for (uint32_t d = 0; d < m->rt->n_devs; d++) {
+    const tni_packed *p = &m->packed[d];
+    if (p->left)
+      tni_bd_leave(b, tni_bd_text(b, "what %u of %u tasks of %s compile", p->left, p->left + p->compiled, p->dev->name),
+                   "their dims are known in a run only: the start compiles them");
+  }
+}
+
 /* The bundle's own model and profile, as they will be used. flags: of the runtime; tables NULL: not looked for. */
 static tn_status load_staged(tni_bd *b, uint32_t flags, struct tni_bd_tables **tables) {
   const uint32_t own = b->ro.n_plugin_dirs, more = b->profile->n_plugin_path;
@@ -294,6 +304,7 @@ static tn_status load_staged(tni_bd *b, uint32_t flags, struct tni_bd_tables **t
     st = tn_model_load(rt, model, &mo, &m, b->err);
   }
   if (st == TN_OK) st = check_packed(b, m);
+  if (st == TN_OK && tables) note_left(b, m);
   if (st == TN_OK && tables) st = tni_bd_tables_find(b, m, tables);
   tn_model_destroy(m);
   note_working(b, NULL);
