@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# fixed.sh TENON WORKER PLUGIN TABLE: every mistake of the table is found by its case, and without one all of those cases pass.
+# fixed.sh TENON WORKER PLUGIN TABLE: every mistake of the table is found by its case, and without one the whole kit passes.
 set -u
 . "$(dirname "$0")/../faults/planted/verdict.sh"
 tenon=$1 worker=$2 plugin=$3 table=$4
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
-bad=0 n=0 all=
+bad=0 n=0
 model=$(dirname "$0")/../../models/demo # for honesty/model
 conform() {
   "$tenon" conform "$plugin" --worker "$worker" --model "$model" --seed 20260101 --patience 4 --jobs 2 --fail-fast "$@" > "$out" 2>&1
@@ -14,13 +14,10 @@ conform() {
 while read -r wrong case_name what; do
   case $wrong in '#'* | '') continue ;; esac
   n=$((n + 1))
-  all="$all --case $case_name"
   conform --option "wrong=$wrong" --case "$case_name" && passed=yes || passed=no
   judge "$wrong" "$case_name" "$what" "$passed" "^FAIL  " || bad=1
 done < "$table"
-set -f # the names have stars
-# shellcheck disable=SC2086
-if ! conform $all; then
+if ! conform; then
   echo "with no mistake:"
   cat "$out"
   bad=1
