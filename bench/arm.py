@@ -306,7 +306,8 @@ def cycles(mca, trace, cpu):
 def objects(build, compiler, folder):
     """Object files of the kernels: BUILD's own, or compiled anew by compiler."""
     with open(os.path.join(build, "compile_commands.json")) as f:
-        entries = [e for e in json.load(f) if re.search(r"libtenon-(arm|hot-(neon|bf16|(kept|dots)-(dotprod|i8mm|fp16fml))).*\.p/", e["output"])]
+        entries = [e for e in json.load(f) if re.search(r"libtenon-(arm|hot-(neon|bf16|(kept|dots)-(dotprod|i8mm|fp16fml))).*\.p/", e["output"])
+                   and e["file"].endswith(".c")]
     if not compiler:
         return [os.path.join(build, e["output"]) for e in entries]
     out = []

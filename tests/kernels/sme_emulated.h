@@ -4,7 +4,6 @@
  * out every other row, and it has no SME2. Registers and rows are those of the instructions, z18 to z23, z25 to z27 and
  * z31 serve for a moment, and x23 with bytes; z27 holds what would be ZT0. Assembly, whatever the name.
  */
-    .arch_extension i8mm
 /* With registers picked by number; of two macros, since an assembler takes "\r.s" in a loop for one name. */
     .macro out_to n, t
     mova z\n\().s, p0/m, za\t\()h.s[w12, 0]
@@ -68,7 +67,7 @@
     sdot z31.s, z26.b, z25.b
     .endm
     .macro mixed_dot
-    usdot z31.s, z25.b, z26.b
+    .inst 0x449a7b3f /* usdot z31.s, z25.b, z26.b: clang 14 will not have it beside .arch */
     .endm
     .macro outer_by t, x, w, dot
     copy_z z18.d, \x
