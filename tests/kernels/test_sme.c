@@ -39,20 +39,22 @@ static uint64_t streaming_length(void) {
   return bytes;
 }
 
+/* What TPIDR2_EL0 leads to. */
+typedef struct saved_za {
+  void *buffer;
+  uint16_t slices;
+  uint8_t reserved[6];
+} saved_za;
+
 /* ZA of another function that has it lie there: saved where TPIDR2_EL0 says, and the register is 0 then. */
 static void another_functions_za_is_saved(void) {
   if (!has_sme()) return;
-  struct {
-    void *buffer;
-    uint16_t slices;
-    uint8_t reserved[6];
-  } block;
   static uint8_t za[64 * 64], saved[64 * 64 + 64];
   const uint64_t bytes = streaming_length();
   uint64_t left = 1;
   for (size_t i = 0; i < sizeof za; i++) za[i] = (uint8_t)(i * 7 + i / 251);
   memset(saved, 0xa5, sizeof saved);
-  block = (typeof(block)){.buffer = saved, .slices = (uint16_t)bytes};
+  const saved_za block = {.buffer = saved, .slices = (uint16_t)bytes};
   __asm__ volatile(
       ".inst 0xd503457f\n" /* smstart za */
       "mov x9, %[za]\n mov w12, #0\n"
