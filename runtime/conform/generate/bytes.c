@@ -36,6 +36,19 @@ bool tni_gen_codes_of(gen_work *w, const gen_value *x, uint32_t word, gen_codes 
   return out->id != TN_NONE;
 }
 
+/* One scale and zero point for all of the run's rows, as quantize_dynamic has it. */
+static bool find_codes(gen_work *w, const gen_value *x, gen_codes *out) {
+  static const uint32_t dtype[3] = {TN_DT_U8, TN_DT_F32, TN_DT_U8};
+  tn_id y[3];
+  for (uint32_t i = 0; i < 3; i++) {
+    char name[24];
+    snprintf(name, sizeof name, "v%u_%u_%u", w->n, w->b->g->n_nodes, i);
+    if ((y[i] = tni_cn_value(w->b, name, TN_VALUE_ACT, dtype[i], "?")) == TN_NONE) return false;
+  }
+  *out = (gen_codes){.id = y[0], .scale = y[1], .zero = y[2], .dtype = TN_DT_U8, .found = true};
+  return tni_cn_node(w->b, "", "DynamicQuantizeLinear", 11, &x->id, 1, y, 3, NULL, 0);
+}
+
 /* With a scale for each channel zero points are 0, as those who quantize weights write them. */
 bool tni_gen_codes_weight(gen_work *w, uint32_t word, uint32_t rank, const int64_t *dims, int64_t channels,
                           gen_codes *out) {
@@ -66,11 +79,15 @@ tn_id tni_gen_codes_back(gen_work *w, const gen_codes *c) {
 
 bool tni_gen_is_integer(const tni_gen_step *s) { return s->word[5] % 4 == 1; }
 
-static tn_id sums_scale(gen_work *w, int64_t n) { return number(w, 'q', 1.0f / (74 * 74 * sqrtf((float)n))); }
+static tn_id sums_scale(gen_work *w, const gen_codes *x, int64_t n) {
+  if (!x->found) return number(w, 'q', 1.0f / (74 * 74 * sqrtf((float)n)));
+  const tn_id in[2] = {x->scale, number(w, 'q', 1.0f / (74 * sqrtf((float)n)))};
+  return in[1] == TN_NONE ? TN_NONE : tni_gen_apply(w, "", "Mul", 14, in, 2, NULL, 0);
+}
 
-tn_id tni_gen_sums_back(gen_work *w, tn_id sums, int64_t n) {
+tn_id tni_gen_sums_back(gen_work *w, tn_id sums, const gen_codes *x, int64_t n) {
   const tni_raw_attr to = tni_gen_int_attr("to", 1); /* float32 */
-  const tn_id scale = sums_scale(w, n);
+  const tn_id scale = sums_scale(w, x, n);
   if (sums == TN_NONE || scale == TN_NONE) return TN_NONE;
   const tn_id floats = tni_gen_apply(w, "", "Cast", 13, &sums, 1, &to, 1), in[2] = {floats, scale};
   return floats == TN_NONE ? TN_NONE : tni_gen_apply(w, "", "Mul", 14, in, 2, NULL, 0);
@@ -83,13 +100,13 @@ static bool add_integer_matmul(gen_work *w, const gen_value *x, uint32_t word, b
   gen_codes k;
   if (!tni_gen_codes_weight(w, word, 2, dims, N, &k)) return false;
   if (one) {
-    const tn_id in[6] = {q->id, k.id, sums_scale(w, K), q->zero, k.zero, tni_gen_constant(w, 1, 1, N)};
+    const tn_id in[6] = {q->id, k.id, sums_scale(w, q, K), q->zero, k.zero, tni_gen_constant(w, 1, 1, N)};
     if (in[2] == TN_NONE || in[5] == TN_NONE) return false;
     return tni_gen_add_value(w, x, tni_gen_apply(w, "tenon", "MatMulIntegerToFloat", 1, in, 6, NULL, 0), N);
   }
   const tn_id in[4] = {q->id, k.id, q->zero, k.zero};
   const tn_id sums = tni_gen_apply_as(w, TN_DT_I32, "", "MatMulInteger", 10, in, 4, NULL, 0);
-  return tni_gen_add_value(w, x, tni_gen_sums_back(w, sums, K), N);
+  return tni_gen_add_value(w, x, tni_gen_sums_back(w, sums, q, K), N);
 }
 
 static bool multiply(gen_work *w, uint32_t word, const gen_codes *x, int64_t K, int64_t N, gen_codes *y) {
@@ -108,7 +125,8 @@ bool tni_gen_add_code_matmul(gen_work *w, const tni_gen_step *s) {
   int64_t K = tni_gen_width_of(&x), N = s->word[0] ? s->word[0] : K;
   gen_codes q, y;
   if (K < 1) return tni_gen_add_matmul(w, s);
-  if (!tni_gen_codes_of(w, &x, word, &q)) return false;
+  const bool found = tni_gen_is_integer(s) && s->word[5] / 8 % 2;
+  if (!(found ? find_codes(w, &x, &q) : tni_gen_codes_of(w, &x, word, &q))) return false;
   if (tni_gen_is_integer(s)) return add_integer_matmul(w, &x, word, s->word[5] / 4 % 2, &q, K, N);
   if (!multiply(w, word, &q, K, N, &y)) return false;
   if (word & TWICE) {

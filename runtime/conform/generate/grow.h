@@ -50,6 +50,7 @@ tni_raw_attr tni_gen_text_attr(const char *name, const char *text);
 typedef struct gen_codes {
   tn_id id, scale, zero;
   uint32_t dtype;
+  bool found; /* scale and zero are found while it runs */
 } gen_codes;
 /* bytes.c. word: of the step, which types there are. False: no memory. A weight has one scale or one for each of
  * `channels`. */
@@ -59,9 +60,10 @@ bool tni_gen_codes_weight(gen_work *w, uint32_t word, uint32_t rank, const int64
 /* Scale and zero point of a sum of n products of codes; id is for the node that gives it. */
 bool tni_gen_codes_result(gen_work *w, uint32_t word, int64_t n, gen_codes *out);
 tn_id tni_gen_codes_back(gen_work *w, const gen_codes *c);
-/* Whether a step's sums of codes stay integers (ConvInteger, MatMulInteger), and floats of such sums of n products. */
+/* Whether a step's sums of codes stay integers (ConvInteger, MatMulInteger), and floats of such sums of n products of
+ * x. */
 bool tni_gen_is_integer(const tni_gen_step *s);
-tn_id tni_gen_sums_back(gen_work *w, tn_id sums, int64_t n);
+tn_id tni_gen_sums_back(gen_work *w, tn_id sums, const gen_codes *x, int64_t n);
 
 /* Steps that are products (products.c), of images (images.c), of sequences (sequences.c), of codes (bytes.c). Each does
  * something else where the values so far have no place for it. */

@@ -119,7 +119,7 @@ bool tni_gen_add_code_conv(gen_work *w, const tni_gen_step *s) {
   if (tni_gen_is_integer(s)) {
     const tn_id four[4] = {q.id, k.id, q.zero, k.zero};
     const tn_id sums = tni_gen_apply_as(w, TN_DT_I32, "", "ConvInteger", 10, four, 4, a, n);
-    return add_image(w, &x, &b, channels, tni_gen_sums_back(w, sums, n_products));
+    return add_image(w, &x, &b, channels, tni_gen_sums_back(w, sums, &q, n_products));
   }
   if (!tni_gen_codes_result(w, s->word[4], n_products, &y)) return false;
   tn_id in[9] = {q.id, q.scale, q.zero, k.id, k.scale, k.zero, y.scale, y.zero, TN_NONE};

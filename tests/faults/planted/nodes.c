@@ -66,6 +66,10 @@ static bool is_wrong(const tn_host *h, const tn_subgraph *s, const tn_node *n) {
   if (IS(QCONV_WIDE) && n->op == TN_OP_QLINEAR_CONV) return dim_of(h, s->graph, n->in[3], 0) > 64;
   if (IS(INTEGER_MATMUL) && (n->op == TN_OP_MATMUL_INTEGER || n->op == TN_OP_MATMUL_INTEGER_TO_FLOAT))
     return s->graph->values[n->in[0]]->rank > 2;
+  if (IS(INTEGER_FOUND) && (n->op == TN_OP_MATMUL_INTEGER || n->op == TN_OP_MATMUL_INTEGER_TO_FLOAT)) {
+    const uint32_t zero = n->op == TN_OP_MATMUL_INTEGER ? 2 : TN_INTEGER_A_ZERO;
+    return has(n, zero) && s->graph->values[n->in[zero]]->kind == TN_VALUE_ACT;
+  }
   if (IS(INTEGER_CONV) && n->op == TN_OP_CONV_INTEGER) {
     const tn_attr *strides = a[TN_AT_CONV_INTEGER_STRIDES];
     return strides->n == 2 && strides->u.ints[0] * strides->u.ints[1] > 1;

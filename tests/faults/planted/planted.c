@@ -105,7 +105,7 @@ static int use_of(const known_args *k, uint32_t kind, int i) {
  * type); -1: none. */
 static int codes_of(const known_args *k) {
   const tn_task *t = saved.info(k->program)->tasks[k->task];
-  const bool gives_sums = IS(INTEGER_MATMUL) || IS(INTEGER_CONV);
+  const bool gives_sums = IS(INTEGER_MATMUL) || IS(INTEGER_CONV) || IS(INTEGER_FOUND);
   const bool gives_codes = gives_sums || IS(QCONV_ZERO) || IS(QCONV_SCALE) || IS(QCONV_WIDE) || IS(QGEMM_BIAS);
   for (uint32_t u = 0; u < t->n_uses && u < k->n; u++) {
     const bool between = gives_codes && slot_of(k, u)->kind == TN_SLOT_TEMP,
