@@ -70,8 +70,8 @@ tn_id tni_gen_apply(gen_work *w, const char *domain, const char *op, int64_t ver
   return tni_gen_apply_as(w, TN_DT_F32, domain, op, version, in, n_in, attr, n_attr);
 }
 
-tn_id tni_gen_apply_as(gen_work *w, uint32_t dtype, const char *domain, const char *op, int64_t version,
-                       const tn_id *in, uint32_t n_in, const tni_raw_attr *attr, uint32_t n_attr) {
+tn_id tni_gen_apply_as(gen_work *w, uint32_t dtype, const char *domain, const char *op, int64_t version, const tn_id *in,
+                       uint32_t n_in, const tni_raw_attr *attr, uint32_t n_attr) {
   char name[16];
   snprintf(name, sizeof name, "v%u_%u", w->n, w->b->g->n_nodes);
   const tn_id out = tni_cn_value(w->b, name, TN_VALUE_ACT, dtype, "?");

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers below the limit; where it is below 0, some count from the end. A mask's first column hides nothing. 'p':
- * floats of 0.5 to 2.5. */
+/* Numbers below the limit; where it is below 0, some count from the end. A mask's first column hides nothing. 'p': floats of
+ * 0.5 to 2.5. */
 static void fill(tni_cf_rng *r, const tni_cn_operand *o, const tn_tensor *t, void *to, int64_t count) {
   const int64_t limit = o->limit < 0 ? -o->limit : o->limit, last = t->rank ? t->dims[t->rank - 1] : 1;
   for (int64_t k = 0; k < count; k++) {

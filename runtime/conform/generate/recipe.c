@@ -49,8 +49,7 @@ static void give_place(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r
       const uint32_t next = more[below(r, 5)];
       /* What begins with a block has nothing else: such graphs are judged as they run in use too (run.c). */
       const bool block = kind == TNI_GEN_BLOCK || kind == TNI_GEN_BETWEEN;
-      const uint32_t other =
-          is_image(g->step[i].kind) || is_of_elements(g->step[i].kind) ? g->step[i].kind : TNI_GEN_UNARY;
+      const uint32_t other = is_image(g->step[i].kind) || is_of_elements(g->step[i].kind) ? g->step[i].kind : TNI_GEN_UNARY;
       if (block) g->step[i].kind = other;
       if (below(r, 2) && weights[next]) g->step[i].kind = next;
     }
@@ -59,11 +58,9 @@ static void give_place(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r
   if (kind == TNI_GEN_TRANSPOSE && g->rank < 3) g->rank = 3;
   if (kind == TNI_GEN_ATTENTION || kind == TNI_GEN_ROTARY) g->rank = 3 + below(r, 2);
   if (kind == TNI_GEN_ROTARY) g->k += g->k % 2;
-  /* Some who take no attention of activations take it over caches. What has a mask that hides has none (sequences.c).
-   */
+  /* Some who take no attention of activations take it over caches. What has a mask that hides has none (sequences.c). */
   const uint32_t *word = g->step[0].word;
-  g->kept =
-      kind == TNI_GEN_ATTENTION ? word[0] % 2 && word[5] % 6 != 3 : below(r, weights[TNI_GEN_ATTENTION] ? 6 : 12) == 0;
+  g->kept = kind == TNI_GEN_ATTENTION ? word[0] % 2 && word[5] % 6 != 3 : below(r, weights[TNI_GEN_ATTENTION] ? 6 : 12) == 0;
   if (!g->kept) return;
   g->step[0].kind = TNI_GEN_ATTENTION;
   g->rank = 3;
@@ -85,8 +82,7 @@ static void make_even(tni_gen_recipe *g) {
     if (has_width(g->step[i].kind)) g->step[i].word[0] = even_width(g->step[i].word[0]);
 }
 
-/* Most graphs that begin with a norm, of who takes products too, have a product before it: devices make groups of the
- * two. */
+/* Most graphs that begin with a norm, of who takes products too, have a product before it: devices make groups of the two. */
 static void put_product_before(tni_gen_recipe *g) {
   memmove(&g->step[1], &g->step[0], (TNI_GEN_STEPS - 1) * sizeof *g->step);
   g->step[0].kind = TNI_GEN_MATMUL;
@@ -125,11 +121,13 @@ void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, const tni_gen_form
   /* A step that became another kind, or finds no place and is a product, has a width too. */
   for (uint32_t i = 0; i < TNI_GEN_STEPS; i++) {
     const bool wide = g->step[i].kind <= TNI_GEN_FUSED_CHAIN || g->step[i].kind >= TNI_GEN_PRODUCT;
-    if (wide && g->step[i].word[0] > widths[N_WIDTHS - 1]) g->step[i].word[0] = widths[g->step[i].word[0] % N_WIDTHS];
+    if (wide && g->step[i].word[0] > widths[N_WIDTHS - 1])
+      g->step[i].word[0] = widths[g->step[i].word[0] % N_WIDTHS];
   }
   if (g->values % 3 == 0 && !is_image(g->step[0].kind)) make_even(g);
   const bool norm = first && first->kind == TNI_GEN_NORM && !g->kept;
-  if (norm && g->values % 3 && weights[TNI_GEN_MATMUL] >= weights[TNI_GEN_NORM]) put_product_before(g);
+  if (norm && g->values % 3 && weights[TNI_GEN_MATMUL] >= weights[TNI_GEN_NORM])
+    put_product_before(g);
 }
 
 uint32_t tni_gen_step_rows(const tni_gen_recipe *g, uint32_t i) { return g->rows[i] ? g->rows[i] : 1; }

@@ -120,9 +120,8 @@ static bool one_length(tni_cf *cf, const gen_case *c, tn_session **s, uint32_t r
   ok = tni_gen_inputs(cf, c, other, 7, 2 * run + 1, &in2) && ok;
   ok = ok && session_run(cf, s[JUDGED], c, phase, &in, "a judged run", &out[0]);
   ok = ok && session_run(cf, s[FIRST], c, phase, &in, "a run", &out[1]);
-  ok = ok &&
-       tni_gen_same(cf, &out[0], &out[1], S,
-                    "where no task is watched (what others read of a group has to be written too: graph.h, group)");
+  ok = ok && tni_gen_same(cf, &out[0], &out[1], S,
+                          "where no task is watched (what others read of a group has to be written too: graph.h, group)");
   ok = ok && session_run(cf, s[SECOND], c, phase, &in2, "a run of a second session", &out[2]);
   ok = ok && session_run(cf, s[FIRST], c, phase, &in, "the same run again", &out[3]);
   ok = ok && tni_gen_same(cf, &out[1], &out[3], S, "from the same inputs, once another session had run");
@@ -151,13 +150,13 @@ static void run_models(tni_cf *cf, tn_runtime *rt, void *arg) {
   for (int i = 0; i < 2; i++) tn_model_destroy(m[i]);
 }
 
-/* --- as it runs in use ---------------------------------------------------------------------------------------------
- */
+/* --- as it runs in use --------------------------------------------------------------------------------------------- */
 
 /* Nodes of images and of their elements: few roundings, and none of them grows. */
 static bool is_of_images(const gen_case *c) {
   bool images = false;
-  for (uint32_t i = 0; i < c->b.g->n_nodes; i++) switch (tni_graph_node(c->b.g, i)->pub.op) {
+  for (uint32_t i = 0; i < c->b.g->n_nodes; i++)
+    switch (tni_graph_node(c->b.g, i)->pub.op) {
       case TN_OP_CONV:
       case TN_OP_MAX_POOL:
       case TN_OP_AVERAGE_POOL:
@@ -202,11 +201,10 @@ static bool is_near(tni_cf *cf, const gen_outputs *got, const gen_outputs *want,
     for (uint64_t k = 0; k < n; k++) top = isfinite(y[k]) ? fmax(top, fabs((double)y[k])) : top;
     for (uint64_t k = 0; k < n; k++) {
       if (!isfinite(y[k]) || fabs((double)x[k] - (double)y[k]) <= 0.02 * top + 1e-20) continue;
-      tni_cf_fail(
-          cf,
-          "S = %lld, output %u: wrong without TN_HOST_CHECKED, as it runs in use, and right with it: element %llu is "
-          "%.9g, the host has %.9g",
-          (long long)S, i, (unsigned long long)k, (double)x[k], (double)y[k]);
+      tni_cf_fail(cf,
+                  "S = %lld, output %u: wrong without TN_HOST_CHECKED, as it runs in use, and right with it: element %llu is "
+                  "%.9g, the host has %.9g",
+                  (long long)S, i, (unsigned long long)k, (double)x[k], (double)y[k]);
       return false;
     }
   }
@@ -218,8 +216,7 @@ static void run_in_use(tni_cf *cf, tn_runtime *rt, void *arg) {
   gen_case *c = arg;
   tn_model *m[2] = {NULL, NULL};
   tn_session *s[2] = {NULL, NULL};
-  bool ok =
-      model_open(cf, rt, c, 0, 0, &m[0], &s[0], 1) && model_open(cf, rt, c, TN_MODEL_REFERENCE, 0, &m[1], &s[1], 1);
+  bool ok = model_open(cf, rt, c, 0, 0, &m[0], &s[0], 1) && model_open(cf, rt, c, TN_MODEL_REFERENCE, 0, &m[1], &s[1], 1);
   for (uint32_t run = 0; ok && run < c->g->n_runs && run < 2; run++) {
     const int64_t S = tni_gen_rows(c->g, run);
     const uint32_t phase = !c->phases ? TN_PHASE_ANY : run % 2 ? TN_PHASE_DECODE : TN_PHASE_PREFILL;

@@ -74,7 +74,9 @@ void edges_plant(tn_device *d) {
 /* --- formats ------------------------------------------------------------------------------------------------------ */
 
 enum { MOST = 32 };
-static struct { const tn_format *f, *real; } known[MOST];
+static struct {
+  const tn_format *f, *real;
+} known[MOST];
 
 static const tn_format *real_of(const tn_format *f) {
   for (int i = 0; i < MOST; i++)
@@ -128,8 +130,8 @@ static tn_status begin_floats(const tn_host *h, const tn_format *f, const tn_wei
   return real_of(f)->begin(h, f, mine, params, n, out, err);
 }
 
-static tn_status begin_exact(const tn_host *h, const tn_format *f, const tn_weight *w, const int64_t *params,
-                             uint32_t n, tn_pack **out, tn_error *err) {
+static tn_status begin_exact(const tn_host *h, const tn_format *f, const tn_weight *w, const int64_t *params, uint32_t n,
+                             tn_pack **out, tn_error *err) {
   return w->h.size == sizeof *w ? real_of(f)->begin(h, f, w, params, n, out, err) : TN_E_INVALID;
 }
 

@@ -2,8 +2,8 @@
  *
  * Wrongs of engines: how items are answered, and what a lost device says. For tests only, as planted.c.
  */
-#include "tests/faults/planted/engine.h"
 #include "tests/faults/planted/edges.h"
+#include "tests/faults/planted/engine.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -20,10 +20,10 @@ struct tn_program {
   const tn_task **task_ptrs;
   uint32_t phase;
   tn_id query, keys; /* whose codes attention reads, and what it multiplies them with */
-  tn_plan *latest;   /* of the mistake plan_kept */
+  tn_plan *latest; /* of the mistake plan_kept */
   uint32_t n_nodes;
   bool attends;
-  bool borrowed;      /* of program_kept: inner is another's */
+  bool borrowed; /* of program_kept: inner is another's */
   tn_id private_slot; /* its last slot, or TN_NONE */
   tn_expr rows;       /* of the run, where they are no constant */
   bool has_rows;
@@ -65,23 +65,18 @@ static void release(tn_program *p) {
 }
 
 /* Products run on engine 1 (ok_cpu_need, ok_private: on the CPU), all else on engine 2. */
-static bool products_on_cpu(const fixed_device *d) {
-  return d->wrong == FIXED_ok_cpu_need || d->wrong == FIXED_ok_private;
-}
+static bool products_on_cpu(const fixed_device *d) { return d->wrong == FIXED_ok_cpu_need || d->wrong == FIXED_ok_private; }
 
 static uint32_t engine_of(const tn_program *p, const tn_graph *g, const tn_task *t) {
   const bool cpu = products_on_cpu(p->device);
   for (uint32_t i = 0; i < t->n_nodes; i++)
-    if (g->nodes[t->nodes[i]]->op == TN_OP_MATMUL || g->nodes[t->nodes[i]]->op == TN_OP_FUSED_MATMUL)
-      return cpu ? 0 : 1;
+    if (g->nodes[t->nodes[i]]->op == TN_OP_MATMUL || g->nodes[t->nodes[i]]->op == TN_OP_FUSED_MATMUL) return cpu ? 0 : 1;
   return 2;
 }
 
 enum { PRIVATE_LESS = 64, PRIVATE_BYTES = 4096, PRIVATE_ALIGN = 1024 };
 
-static bool has_private(const fixed_device *d) {
-  return d->wrong == FIXED_ok_private || d->wrong == FIXED_private_grows;
-}
+static bool has_private(const fixed_device *d) { return d->wrong == FIXED_ok_private || d->wrong == FIXED_private_grows; }
 
 /* A slot after the others, which every task reads. */
 static bool add_private(tn_program *p, const tn_program_info *in) {
@@ -92,13 +87,8 @@ static bool add_private(tn_program *p, const tn_program_info *in) {
   tn_use *u = p->uses = calloc(n + 1, sizeof *p->uses);
   if (!u) return false;
   p->private_slot = p->info.n_slots++;
-  p->slots[p->private_slot] = (tn_slot){.h = TN_HDR(tn_slot),
-                                        .name = "tables",
-                                        .kind = TN_SLOT_PRIVATE,
-                                        .align = PRIVATE_ALIGN,
-                                        .value = TN_NONE,
-                                        .need = TN_NONE,
-                                        .alias = TN_NONE};
+  p->slots[p->private_slot] = (tn_slot){.h = TN_HDR(tn_slot), .name = "tables", .kind = TN_SLOT_PRIVATE,
+                                        .align = PRIVATE_ALIGN, .value = TN_NONE, .need = TN_NONE, .alias = TN_NONE};
   p->slot_ptrs[p->private_slot] = &p->slots[p->private_slot];
   for (uint32_t i = 0; i < in->n_tasks; u += p->tasks[i++].n_uses) {
     memcpy(u, in->tasks[i]->uses, in->tasks[i]->n_uses * sizeof *u);
@@ -197,10 +187,10 @@ tn_status fixed_lower(tn_device *pub, const tn_subgraph *s, tn_program **out, tn
   p->borrowed = d->wrong == FIXED_program_kept && d->latest && d->latest->n_nodes == p->n_nodes;
   if (p->borrowed) p->inner = d->latest->inner;
   fixed_misread *misread = fixed_misread_make(d, s, &mine);
-  tn_status st = p->borrowed ? TN_OK : misread ? d->inner->lower(d->inner, &mine, &p->inner, err) : TN_E_NO_MEMORY;
+  tn_status st = p->borrowed ? TN_OK
+                 : misread   ? d->inner->lower(d->inner, &mine, &p->inner, err) : TN_E_NO_MEMORY;
   fixed_misread_free(misread);
-  if (st == TN_OK && !copy_info(p, s->graph, d->inner->info(p->inner)))
-    st = fixed_fail(err, TN_E_NO_MEMORY, "no memory");
+  if (st == TN_OK && !copy_info(p, s->graph, d->inner->info(p->inner))) st = fixed_fail(err, TN_E_NO_MEMORY, "no memory");
   if (st == TN_OK && !p->borrowed) d->latest = p;
   if (st == TN_OK)
     *out = p;
@@ -224,8 +214,7 @@ static tn_status measure_slots(const tn_program *p, tn_id task, const tn_dims *d
     const bool reads = s->kind == TN_SLOT_TEMP && t->uses[u].access == TN_READ;
     if (reads && p->device->wrong == FIXED_ok_temp_less) bytes[t->uses[u].slot] = 16; /* of the first values, say */
   }
-  if (bytes && p->private_slot != TN_NONE)
-    bytes[p->private_slot] = task || p->info.n_tasks < 2 ? PRIVATE_BYTES : PRIVATE_LESS;
+  if (bytes && p->private_slot != TN_NONE) bytes[p->private_slot] = task || p->info.n_tasks < 2 ? PRIVATE_BYTES : PRIVATE_LESS;
   if (bytes && p->device->wrong == FIXED_private_grows) bytes[p->private_slot] = PRIVATE_BYTES + 64 * (uint64_t)rows;
   return TN_OK;
 }
@@ -255,9 +244,8 @@ static tn_status set(tn_program *p, tn_id slot, const tn_view *view, const tn_bl
   if (s && slot == p->private_slot && view->ptr && (uintptr_t)view->ptr % PRIVATE_ALIGN)
     return fixed_fail(err, TN_E_INVALID, "private memory that is not aligned as its slot asks");
   if (s && slot == p->private_slot)
-    return view->bytes >= PRIVATE_BYTES
-               ? TN_OK
-               : fixed_fail(err, TN_E_INVALID, "private memory of %llu bytes", (unsigned long long)view->bytes);
+    return view->bytes >= PRIVATE_BYTES ? TN_OK : fixed_fail(err, TN_E_INVALID, "private memory of %llu bytes",
+                                                             (unsigned long long)view->bytes);
   if (view && wrong == FIXED_ok_host_need && (view->buffer || !view->ptr))
     return fixed_fail(err, TN_E_INVALID, "a need of the host's memory came in a buffer");
   if (view && wrong == FIXED_ok_host_need && s && (uintptr_t)view->ptr % s->align)
@@ -280,8 +268,7 @@ static tn_status bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **
   *plan = (tn_plan){.program = p, .task = task};
   plan->one_row = p->phase == TN_PHASE_PREFILL && dims->n && dims->v[0] == 1;
   plan->rows = dims->n ? dims->v[0] : 0;
-  plan->borrowed =
-      p->device->wrong == FIXED_plan_kept && p->latest && p->latest->task == task && p->latest->rows == plan->rows;
+  plan->borrowed = p->device->wrong == FIXED_plan_kept && p->latest && p->latest->task == task && p->latest->rows == plan->rows;
   if (plan->borrowed) plan->inner = p->latest->inner;
   const tn_status st = plan->borrowed ? TN_OK : p->device->inner->bind(p->inner, task, dims, &plan->inner, err);
   if (st == TN_OK && !plan->borrowed) p->latest = plan;
@@ -313,8 +300,7 @@ static bool note_use(tn_args *a, uint32_t use, tn_view *v) {
 static tn_status args_set(tn_args *a, uint32_t use, const tn_view *view, tn_error *err) {
   tn_view at = located(view);
   const uint32_t own = inner_uses(a->plan->program, a->plan->task);
-  if (use > own + (a->plan->program->private_slot != TN_NONE))
-    return fixed_fail(err, TN_E_INVALID, "there is no such use");
+  if (use > own + (a->plan->program->private_slot != TN_NONE)) return fixed_fail(err, TN_E_INVALID, "there is no such use");
   if (!note_use(a, use, &at)) return fixed_fail(err, TN_E_NO_MEMORY, "no memory for codes");
   if (a->plan->program->private_slot != TN_NONE && use == own) return TN_OK;
   if (use > own) use = own; /* the scratch */
