@@ -104,7 +104,7 @@ tn_status tn_session_capture_case(tn_session *s, const char *folder, tn_error *e
 }
 
 tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *err) {
-  tni_evaluation ev = {.s = s, .x = x, .task = i, .arena = tni_arena_create(), .err = err};
+  tni_evaluation ev = {.s = s, .x = x, .task = i, .arena = tni_arena_create(), .err = err, .judges = true};
   task_result *r = &s->capture->of[x - s->execs][i];
   tn_status st = ev.arena ? tni_evaluate(&ev) : tni_fail_memory(err, NULL);
   for (uint32_t k = 0; st == TN_OK && k < ev.n_done; k++) {

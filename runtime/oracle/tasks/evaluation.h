@@ -25,6 +25,7 @@ typedef struct tni_evaluation {
   tni_evaluated *done;
   uint32_t n_done;
   tn_error *err;
+  bool judges; /* results are compared: bounds are wanted */
 } tni_evaluation;
 
 /* The region that holds v for this task: its own, or that of a TEMP slot that names it. TN_NONE: none. */
@@ -71,6 +72,11 @@ TN_MUST_CHECK tn_status tni_ref_attend_bound(tni_evaluation *ev, const tn_node *
 TN_MUST_CHECK tn_status tni_ref_norm(tni_evaluation *ev, const tn_node *n, tni_evaluated *out);
 /* Adds what graph.h (tn_layout) lets who attends over rows of bfloat16, float16 or int8 round. */
 TN_MUST_CHECK tn_status tni_ref_kept_bound(tni_evaluation *ev, const tn_node *n, tni_evaluated *out);
+/* Bounds of what n gives from those of what it reads, where the task has computed that: bounds of outs, not under 1e-5 of the
+ * largest. Without any, or of another operator than those that it knows, nothing. */
+TN_MUST_CHECK tn_status tni_ref_carry(tni_evaluation *ev, const tn_node *n, tni_evaluated *outs);
+/* No element's bound is under `least` and 1e-5 of the largest result. */
+TN_MUST_CHECK tn_status tni_ref_raise(tni_evaluation *ev, const char *name, double least, tni_evaluated *out);
 /* Input i of n as floats; NULL: it is not there, or has no magnitudes. */
 TN_MUST_CHECK tn_status tni_ref_floats(tni_evaluation *ev, const tn_node *n, uint32_t i, float **x, int64_t *count);
 

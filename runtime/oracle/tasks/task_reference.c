@@ -99,20 +99,31 @@ static tn_status host_node(tni_evaluation *ev, tn_id node, bool absolute, tni_ev
   return st;
 }
 
-/* A product of two activations: f32 in some order; bound from K and the sum of absolute terms. */
+/* Terms of a sum: of a product, or of a convolution and its bias. */
+static tn_status terms_of(tni_evaluation *ev, const tn_node *n, int64_t *K) {
+  tni_tensor t;
+  const bool conv = n->op == TN_OP_CONV;
+  const tn_status st = tni_ref_operand(ev, n->in[conv], &t);
+  if (st != TN_OK) return st;
+  *K = conv ? 1 : t.rank ? t.dims[t.rank - 1] : 1;
+  for (uint32_t i = 1; conv && i < t.rank; i++) *K *= t.dims[i];
+  return TN_OK;
+}
+
+/* A product of two activations, or a convolution: f32 in some order; bound from K and the sum of absolute terms. */
 static tn_status float_product(tni_evaluation *ev, tn_id node, tni_evaluated *out) {
   tn_status st = host_node(ev, node, false, out);
   if (st != TN_OK || out->t.dtype != TN_DT_F32) return st;
   tni_evaluated abs;
-  tni_tensor a;
+  const tn_node *n = ev->x->exec->view.nodes[node];
+  int64_t K = 1, count = 0;
   st = host_node(ev, node, true, &abs);
-  if (st == TN_OK) st = tni_ref_operand(ev, ev->x->exec->view.nodes[node]->in[0], &a);
+  if (st == TN_OK) st = terms_of(ev, n, &K);
   if (st != TN_OK) return st;
-  int64_t K = a.rank ? a.dims[a.rank - 1] : 1, count = 0;
   (void)!tni_dims_count(out->t.dims, out->t.rank, &count);
   out->bound = abs.t.data;
   for (int64_t i = 0; i < count; i++) out->bound[i] *= (float)(2 * (double)(K + 2) * 0x1p-24);
-  return TN_OK;
+  return n->op == TN_OP_CONV ? tni_ref_raise(ev, n->name, 0, out) : TN_OK;
 }
 
 static tn_status evaluate_node(tni_evaluation *ev, tn_id node) {
@@ -128,13 +139,14 @@ static tn_status evaluate_node(tni_evaluation *ev, tn_id node) {
     st = formatted_product(ev, n, p, need, part, out);
   else if (n->op == TN_OP_FUSED_MATMUL && ev->x->exec->view.values[n->in[0]]->dtype == TN_DT_F32)
     st = tni_ref_fused(ev, node, out);
-  else if (n->op == TN_OP_MATMUL)
+  else if (n->op == TN_OP_MATMUL || (n->op == TN_OP_CONV && ev->judges))
     st = float_product(ev, node, out);
   else
     st = host_node(ev, node, false, out);
   if (st == TN_OK && tni_is_attention(n->op)) st = tni_ref_attend_bound(ev, n, out);
   if (st == TN_OK && (n->op == TN_OP_LAYER_NORMALIZATION || n->op == TN_OP_TENON_LAYER_NORMALIZATION))
     st = tni_ref_norm(ev, n, out);
+  if (st == TN_OK && ev->judges) st = tni_ref_carry(ev, n, out);
   ev->n_done += n->n_out;
   return st;
 }
