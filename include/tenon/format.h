@@ -210,8 +210,8 @@ struct tn_format {
   uint32_t group;        /* elements along K that share a scale; 0: by params, or the whole row */
   uint32_t flags;        /* TN_FMT_* */
   float bits_per_weight; /* all in: codes, scales, zeros */
-  /* Bound of |w - unpack(pack(w))| relative to the group's absmax. Where scale_dtype is F16 and a group's absmax is below
-   * 2^-10, weights may be off by 2^-14 more, as a number: scales that are denormal halves may be flushed or replaced. */
+  /* Bound of |w - unpack(pack(w))| relative to the group's absmax. Where scale_dtype (or the grid's) is F16 and an absmax is
+   * under 2^-10, weights may be off by 2^-14 more, as a number: scales that are denormal halves may be flushed or replaced. */
   float w_err;
   float x_err;           /* bound of |x - dequantized x| relative to the activation group's absmax */
   uint32_t reserved;

@@ -334,7 +334,11 @@ static void check_declared(subject *s) {
 
 /* What a weight may be off besides where its scale is a denormal half (tn_format.w_err). */
 static double denormal_scale(const subject *s, float top) {
-  return s->num->scale_dtype == TN_DT_F16 && (double)top < 0x1p-10 ? 0x1p-14 : 0;
+  tn_grid g = {.h = TN_HDR(tn_grid)};
+  if ((double)top >= 0x1p-10) return 0;
+  if (s->num->scale_dtype == TN_DT_F16) return 0x1p-14;
+  const bool has_grid = TN_HAS(s->f, tn_format, grid) && s->f->grid;
+  return has_grid && s->f->grid(s->f, s->params, s->n_params, &g) == TN_OK && g.scale_dtype == TN_DT_F16 ? 0x1p-14 : 0;
 }
 
 static void one_trip(subject *s, int64_t N, int64_t K, int pattern, double *worst) {
