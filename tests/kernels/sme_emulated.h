@@ -11,7 +11,7 @@
     .macro in_from n, t
     mova za\t\()h.s[w12, 0], p0/m, z\n\().s
     .endm
-    .macro from_z d, n
+    .macro from_z n, d
     mov \d, z\n\().d
     .endm
     .macro to_z n, d
@@ -21,33 +21,24 @@
     and z\n\().b, z\n\().b, #3
     tbl z\n\().b, z27.b, z\n\().b
     .endm
-    .macro copy_out d, t
-    .irp r, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23
-    .if \r == (\d)
-    out_to \r, \t
-    .endif
-    .endr
-    .endm
-    .macro copy_in a, t
-    .irp r, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23
-    .if \r == (\a)
-    in_from \r, \t
-    .endif
-    .endr
-    .endm
-    .macro copy_z d, n
+    .macro pick op, n, more
     .irp r, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23
     .if \r == (\n)
-    from_z \d, \r
+    \op \r, \more
     .endif
     .endr
     .endm
+    .macro copy_out d, t
+    pick out_to, \d, \t
+    .endm
+    .macro copy_in a, t
+    pick in_from, \a, \t
+    .endm
+    .macro copy_z d, n
+    pick from_z, \n, \d
+    .endm
     .macro put_z d, n
-    .irp r, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
-    .if \r == (\d)
-    to_z \r, \n
-    .endif
-    .endr
+    pick to_z, \d, \n
     .endm
 
 /* Row by row, a row's word of x to all lanes. */

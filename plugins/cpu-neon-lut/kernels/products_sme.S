@@ -5,18 +5,25 @@
  */
 #include "plugins/cpu-neon-lut/kernels/macros_sme.h"
 
-/* At most `left` rows of a block to za3, those words of them that p1 has; from: the first, pitch bytes apart. */
-    .macro rows_in_za from, pitch, left
+/* A block of words to za3: at most `left` rows of those from `base` on, pitch bytes apart, and of these the words from
+ * `at` on, of `of`. x11: how many columns it has; w12 is 0. */
+    .macro block_in_za base, pitch, left, at, of
+    whilelo p1.s, \at, \of
+    add x10, \base, \at, lsl #2
     mov w12, #0
 .Lin\@:
     cmp x12, \left
     b.hs .Lall\@
-    ld1w {za3h.s[w12, 0]}, p1/z, [\from]
-    add \from, \from, \pitch
+    ld1w {za3h.s[w12, 0]}, p1/z, [x10]
+    add x10, x10, \pitch
     add w12, w12, #1
     cmp x12, lanes
     b.lo .Lin\@
 .Lall\@:
+    sub x11, \of, \at
+    cmp x11, lanes
+    csel x11, x11, lanes, lo
+    mov w12, #0
     .endm
 
 /* c[M,N] = a[M,K] * b[K,N] in f32 (kernel.h: tni_clt_matmul, in x0): FMOPA adds to each element one product, rounded
@@ -64,13 +71,7 @@ tni_arm_matmul_f32_f32_f32_16x48_sme:
     add x5, x5, x3, lsl #2
     cbz x25, .Lmatmul_store
 .Lmatmul_k:
-    whilelo p1.s, x4, x25
-    add x10, x19, x4, lsl #2
-    rows_in_za x10, x20, x23
-    sub x11, x25, x4
-    cmp x11, lanes
-    csel x11, x11, lanes, lo
-    mov w12, #0
+    block_in_za x19, x20, x23, x4, x25
 .Lmatmul_column:
     mova z0.s, p0/m, za3v.s[w12, 0]
     ld1w {z1.s}, p2/z, [x5]
@@ -141,13 +142,7 @@ tni_arm_bytes_s32_u8_s8_16x32_sme:
     zero {za0.s, za1.s}
     mov x17, #0 /* quad */
 .Lbytes_k:
-    whilelo p1.s, x17, x5
-    add x10, x7, x17, lsl #2
-    rows_in_za x10, x3, x4
-    sub x11, x5, x17
-    cmp x11, lanes
-    csel x11, x11, lanes, lo
-    mov w12, #0
+    block_in_za x7, x3, x4, x17, x5
 .Lbytes_column:
     mova z0.s, p0/m, za3v.s[w12, 0]
     ld1b {z1.b}, p0/z, [x15]

@@ -50,51 +50,47 @@ void tni_arm_quant_q9g128_f32_1x128_neon(const float *x, size_t K, size_t K_padd
   }
 }
 
-/* Eight bytes `pitch` after those before; a scale `copies` times. */
+/* Eight bytes, four or eight of them `pitch` after those before. */
+__attribute__((always_inline)) static inline void put_eight(int8_t *out, size_t width, size_t pitch, int8x8_t v) {
+  if (width == 8) {
+    vst1_s8(out, v);
+  } else {
+    vst1_lane_s32((int32_t *)(void *)out, vreinterpret_s32_s8(v), 0);
+    vst1_lane_s32((int32_t *)(void *)(out + pitch), vreinterpret_s32_s8(v), 1);
+  }
+}
+
+/* `width` bytes `pitch` after those before; a scale `copies` times. */
 __attribute__((always_inline)) static inline void put_halves_neon(const float *x, size_t K, size_t K_padded,
-                                                                  int8_t *out, size_t pitch, float *scale,
+                                                                  int8_t *out, size_t width, size_t pitch, float *scale,
                                                                   size_t copies, size_t scale_pitch) {
+  const size_t eight = 8 / width * pitch;
   for (size_t k = 0; k < K_padded; k += GROUP, scale += scale_pitch) {
     float tail[GROUP];
     const float *from = tni_clt_lut_group_at(x, K, k, tail);
     float32x4_t inv;
     scale[0] = scale[copies - 1] = group_scale(from, &inv);
-    for (size_t i = 0; i < GROUP; i += 16, out += 4 * pitch)
+    for (size_t i = 0; i < GROUP; i += 16, out += 4 * eight)
       for (size_t j = 0; j < 2; j++) {
         const int16x8_t q = eight_codes_neon(from + i + 8 * j, inv);
-        vst1_s8(out + j * pitch, vshrn_n_s16(q, 1));
-        vst1_s8(out + (2 + j) * pitch, vmovn_s16(vandq_s16(q, vdupq_n_s16(1))));
+        put_eight(out + j * eight, width, pitch, vshrn_n_s16(q, 1));
+        put_eight(out + (2 + j) * eight, width, pitch, vmovn_s16(vandq_s16(q, vdupq_n_s16(1))));
       }
   }
 }
 
 void tni_arm_quant_q9g128h_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  put_halves_neon(x, K, K_padded, a->q + m * a->q_stride, 8, a->scale + m * a->s_stride, 1, 1);
-}
-
-void tni_arm_quant_q9g128h_f32_16x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  int8_t *out = a->q + m / 16 * a->q_stride + m % 16 * 4;
-  float *scale = a->scale + m / 16 * a->s_stride + m % 16;
-  for (size_t k = 0; k < K_padded; k += GROUP, scale += 16) {
-    float tail[GROUP];
-    const float *from = tni_clt_lut_group_at(x, K, k, tail);
-    float32x4_t inv;
-    *scale = group_scale(from, &inv);
-    for (size_t i = 0; i < GROUP; i += 8, out += i % 16 ? 128 : 384) {
-      const int16x8_t q = eight_codes_neon(from + i, inv);
-      const int32x2_t h = vreinterpret_s32_s8(vshrn_n_s16(q, 1));
-      const int32x2_t l = vreinterpret_s32_s8(vmovn_s16(vandq_s16(q, vdupq_n_s16(1))));
-      vst1_lane_s32((int32_t *)(void *)out, h, 0);
-      vst1_lane_s32((int32_t *)(void *)(out + 64), h, 1);
-      vst1_lane_s32((int32_t *)(void *)(out + 256), l, 0);
-      vst1_lane_s32((int32_t *)(void *)(out + 320), l, 1);
-    }
-  }
+  put_halves_neon(x, K, K_padded, a->q + m * a->q_stride, 8, 8, a->scale + m * a->s_stride, 1, 1);
 }
 
 void tni_arm_quant_q9g128h_f32_8x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  put_halves_neon(x, K, K_padded, a->q + m / 8 * a->q_stride + m % 8 * 8, 64,
+  put_halves_neon(x, K, K_padded, a->q + m / 8 * a->q_stride + m % 8 * 8, 8, 64,
                   a->scale + m / 8 * a->s_stride + m % 8 * 2, 2, 16);
+}
+
+void tni_arm_quant_q9g128h_f32_16x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
+  put_halves_neon(x, K, K_padded, a->q + m / 16 * a->q_stride + m % 16 * 4, 4, 64,
+                  a->scale + m / 16 * a->s_stride + m % 16, 1, 16);
 }
 
 /* Entry i of the low half of a table: which elements it sums, two quads in a register. */

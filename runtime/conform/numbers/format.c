@@ -332,10 +332,10 @@ static void check_declared(subject *s) {
 
 /* --- round trip -------------------------------------------------------------------------------------------------- */
 
-/* What a weight may be off besides where its scale is a denormal half (tn_format.w_err). */
-static double denormal_scale(const subject *s, float top) {
+/* What a weight of a group below SMALL may be off besides: its scale may be a denormal half (tn_format.w_err). */
+#define SMALL 0x1p-10
+static double denormal_scale(const subject *s) {
   tn_grid g = {.h = TN_HDR(tn_grid)};
-  if ((double)top >= 0x1p-10) return 0;
   if (s->num->scale_dtype == TN_DT_F16) return 0x1p-14;
   const bool has_grid = TN_HAS(s->f, tn_format, grid) && s->f->grid;
   return has_grid && s->f->grid(s->f, s->params, s->n_params, &g) == TN_OK && g.scale_dtype == TN_DT_F16 ? 0x1p-14 : 0;
@@ -354,10 +354,11 @@ static void one_trip(subject *s, int64_t N, int64_t K, int pattern, double *wors
   float *u = p ? blob_unpack(s, &b) : NULL;
   const tops t = tops_of(w, N, K, group_of(s, N, K));
   int64_t bad = 0, first = -1;
+  const double small = denormal_scale(s);
   for (int64_t i = 0; u && t.top && i < N * K; i++) {
     const float top = top_at(&t, i, K);
     const double e = fabs((double)u[i] - (double)w[i]);
-    const double may = (double)s->f->w_err * (double)top * (1 + 0x1p-20) + denormal_scale(s, top);
+    const double may = (double)s->f->w_err * (double)top * (1 + 0x1p-20) + ((double)top < SMALL ? small : 0);
     if (top > 0 && e / (double)top > *worst) *worst = e / (double)top;
     if (!(e <= may) && bad++ == 0) first = i;
   }

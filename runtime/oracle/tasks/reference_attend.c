@@ -69,19 +69,9 @@ static tn_status measure(tni_evaluation *ev, const tn_node *n, tni_attend_given 
 
 tn_status tni_ref_attend_bound(tni_evaluation *ev, const tn_node *n, tni_evaluated *out) {
   tni_attend_given g = {.u = 0x1p-24, .tiny = 0x1p-126};
-  float top = 0;
-  int64_t count = 0;
   if (out->t.dtype != TN_DT_F32 || out->bound) return TN_OK;
-  const tn_status st = measure(ev, n, &g);
+  tn_status st = measure(ev, n, &g);
+  if (st == TN_OK) st = tni_ref_raise(ev, n->name, tni_reference_attend(&g), out);
   if (st != TN_OK) return st;
-  if (tni_dims_count(out->t.dims, out->t.rank, &count) != TN_OK) return TN_E_LIMIT;
-  out->bound = tni_arena_alloc(ev->arena, (size_t)(count + 1) * sizeof(float), 64);
-  if (!out->bound) return tni_fail_memory(ev->err, n->name);
-  const float *y = out->t.data;
-  /* Not by fmax, on which gcc 12 for aarch64 ends with an internal error. */
-  for (int64_t i = 0; i < count; i++) top = fabsf(y[i]) > top ? fabsf(y[i]) : top;
-  /* an infinite bound judges nothing */
-  const double e = fmin(fmax(tni_reference_attend(&g), 1e-5 * (double)top), FLT_MAX);
-  for (int64_t i = 0; i < count; i++) out->bound[i] = (float)e;
   return tni_ref_kept_bound(ev, n, out);
 }

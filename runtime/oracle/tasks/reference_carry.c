@@ -92,6 +92,14 @@ tn_status tni_ref_raise(tni_evaluation *ev, const char *name, double least, tni_
   return TN_OK;
 }
 
+/* Whether anything is known of what n reads. */
+static bool reads_bounds(const tni_evaluation *ev, const tn_node *n) {
+  for (uint32_t i = 0; i < n->n_in; i++)
+    for (uint32_t k = 0; n->in[i] != TN_NONE && k < ev->n_done; k++)
+      if (ev->done[k].value == n->in[i] && ev->done[k].bound) return true;
+  return false;
+}
+
 /* The registers of a tenon.Elementwise; those of its results to y. */
 static tn_status carry_chain(tni_evaluation *ev, const tn_node *n, known_value *y) {
   const tn_attr *ops = n->attr[TN_ELEMENTWISE_OPS], *results = n->attr[TN_ELEMENTWISE_RESULTS];
@@ -114,7 +122,7 @@ tn_status tni_ref_carry(tni_evaluation *ev, const tn_node *n, tni_evaluated *out
   enum { MOST_OUT = 16 };
   known_value y[MOST_OUT];
   tn_status st = TN_OK;
-  if (!n->n_in || n->n_out > MOST_OUT || (n->op != TN_OP_ELEMENTWISE && n->n_out != 1)) return TN_OK;
+  if (!reads_bounds(ev, n) || n->n_out > MOST_OUT || (n->op != TN_OP_ELEMENTWISE && n->n_out != 1)) return TN_OK;
   if (n->op == TN_OP_ELEMENTWISE) {
     st = carry_chain(ev, n, y);
   } else {

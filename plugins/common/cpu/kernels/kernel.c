@@ -12,15 +12,21 @@ const tni_clt_kernel *tni_clt_select(const tni_clt_table *t, uint32_t op, uint32
   return best;
 }
 
+/* Tiles of so many rows of `bytes` each; every group has 16 scales and, with words, as many of those. */
+static void tile_room(tni_clt_act_room *r, size_t rows, size_t bytes, size_t groups, bool words) {
+  r->rows = rows;
+  r->q_stride = rows * bytes + 64;
+  r->s_stride = 16 * groups;
+  r->z_stride = words ? r->s_stride : 0;
+}
+
 /* Rows of codes are set off by a cache line, so that several of them do not fall into the same sets. */
 tni_clt_act_room tni_clt_act_room_of(uint32_t layout, size_t K_padded, size_t group) {
   const size_t groups = K_padded / group;
   tni_clt_act_room r = {.layout = layout, .rows = 1, .q_stride = K_padded + 64, .s_stride = groups, .z_stride = groups};
   switch (layout) {
     case TNI_CLT_TILES8:
-      r.rows = 8;
-      r.q_stride = 8 * K_padded + 64;
-      r.s_stride = r.z_stride = 16 * groups;
+      tile_room(&r, 8, 1 * K_padded, groups, true);
       break;
     case TNI_CLT_ROWS_S32:
       r.z_stride = 4 * groups;
@@ -39,21 +45,13 @@ tni_clt_act_room tni_clt_act_room_of(uint32_t layout, size_t K_padded, size_t gr
       r.z_stride = 0;
       break;
     case TNI_CLT_HALVES8:
-      r.rows = 8;
-      r.q_stride = 16 * K_padded + 64;
-      r.s_stride = 16 * groups;
-      r.z_stride = 0;
+      tile_room(&r, 8, 2 * K_padded, groups, false);
       break;
     case TNI_CLT_TILES16:
-      r.rows = 16;
-      r.q_stride = 16 * K_padded + 64;
-      r.s_stride = r.z_stride = 16 * groups;
+      tile_room(&r, 16, 1 * K_padded, groups, true);
       break;
     case TNI_CLT_HALVES16:
-      r.rows = 16;
-      r.q_stride = 32 * K_padded + 64;
-      r.s_stride = 16 * groups;
-      r.z_stride = 0;
+      tile_room(&r, 16, 2 * K_padded, groups, false);
       break;
     case TNI_CLT_SLABS:
       r.q_stride = K_padded;

@@ -48,44 +48,35 @@ void tni_clt_quant_q9g128_f32_1x128_scalar(const float *x, size_t K, size_t K_pa
   }
 }
 
-/* Eight bytes `pitch` after those before, from the row's place on; scales `copies` times, as layouts have them. */
-static void put_halves(const float *x, size_t K, size_t K_padded, int8_t *out, size_t pitch, float *scale,
+/* `width` bytes `pitch` after those before, from the row's place on; scales `copies` times, as layouts have them. */
+static void put_halves(const float *x, size_t K, size_t K_padded, int8_t *out, size_t width, size_t pitch, float *scale,
                        size_t copies, size_t scale_pitch) {
+  const size_t half = 16 / width * pitch;
   for (size_t k = 0; k < K_padded; k += GROUP, scale += scale_pitch) {
     int32_t q[GROUP];
     scale[0] = scale[copies - 1] = quantize_q9(x + k, codes_left(K, k), q);
     for (size_t i = 0; i < GROUP; i++) {
-      int8_t *run = out + (k + i) / 16 * 4 * pitch + i % 16 / 8 * pitch + i % 8;
+      int8_t *run = out + (k + i) / 16 * 2 * half + i % 16 / width * pitch + i % width;
       const int32_t low = q[i] & 1;
       run[0] = (int8_t)((q[i] - low) / 2);
-      run[2 * pitch] = (int8_t)low;
+      run[half] = (int8_t)low;
     }
   }
 }
 
 void tni_clt_quant_q9g128h_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  put_halves(x, K, K_padded, a->q + m * a->q_stride, 8, a->scale + m * a->s_stride, 1, 1);
+  put_halves(x, K, K_padded, a->q + m * a->q_stride, 8, 8, a->scale + m * a->s_stride, 1, 1);
 }
 
 void tni_clt_quant_q9g128h_f32_8x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  put_halves(x, K, K_padded, a->q + m / 8 * a->q_stride + m % 8 * 8, 64, a->scale + m / 8 * a->s_stride + m % 8 * 2, 2,
-             16);
+  put_halves(x, K, K_padded, a->q + m / 8 * a->q_stride + m % 8 * 8, 8, 64, a->scale + m / 8 * a->s_stride + m % 8 * 2,
+             2, 16);
 }
 
 void tni_clt_quant_q9g128h_f32_16x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a,
                                              size_t m) {
-  int8_t *out = a->q + m / 16 * a->q_stride + m % 16 * 4;
-  float *scale = a->scale + m / 16 * a->s_stride + m % 16;
-  for (size_t k = 0; k < K_padded; k += GROUP, scale += 16) {
-    int32_t q[GROUP];
-    *scale = quantize_q9(x + k, codes_left(K, k), q);
-    for (size_t i = 0; i < GROUP; i++) {
-      int8_t *run = out + (k + i) / 16 * 512 + i % 16 / 4 * 64 + i % 4;
-      const int32_t low = q[i] & 1;
-      run[0] = (int8_t)((q[i] - low) / 2);
-      run[256] = (int8_t)low;
-    }
-  }
+  put_halves(x, K, K_padded, a->q + m / 16 * a->q_stride + m % 16 * 4, 4, 64, a->scale + m / 16 * a->s_stride + m % 16,
+             1, 16);
 }
 
 static void quad_table(const int32_t *q, uint8_t *table) {
