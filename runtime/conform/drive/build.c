@@ -210,8 +210,7 @@ tn_id tni_cn_quantizing(tni_cn_graph *b, const char *name, char kind, uint32_t r
   int64_t count = 1;
   tni_tensor t = {.dtype = kind == 'q' ? TN_DT_F32 : kind == 'N' ? TN_DT_I32 : kind == 'I' ? TN_DT_I8 : TN_DT_U8, .rank = rank};
   if (rank > TN_MAX_RANK) return TN_NONE;
-  memcpy(t.dims, dims, rank * sizeof *dims);
-  for (uint32_t i = 0; i < rank; i++) count *= dims[i];
+  for (uint32_t i = 0; i < rank; i++) count *= t.dims[i] = dims[i];
   if (!tensor_room(b, &t)) return TN_NONE;
   for (int64_t i = 0; i < count; i++) {
     const uint64_t x = tni_cf_rng_next(r);
