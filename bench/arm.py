@@ -63,6 +63,9 @@ KERNELS = [
     ("lev3 SDOT", GEMV + "q8g32_lev3_1x16_dotprod", 32 * 16, 0, None),
     ("lev2 SDOT", GEMV + "q8g32_lev2_1x16_dotprod", 32 * 16, 0, None),
     ("lev1 SDOT", GEMV + "q8g32_lev1_1x16_dotprod", 32 * 16, 0, None),
+    ("W4 g32 SDOT, x by row", GEMV + "q8g32_w4g32_1x16_dotprod_by_row", 32 * 16, 0, (5.04, 2.52)),
+    ("W4 g128 SDOT, x by row", GEMV + "q8g128_w4g128_1x16_dotprod_by_row", GROUP, 0, (4.33, 2.17)),
+    ("lev4 SDOT, x by row", GEMV + "q8g32_lev4_1x16_dotprod_by_row", 32 * 16, 0, None),
     ("W4 tables", GEMV + "lut4p_1x16_neon", GROUP, 4, None),
     ("W3 tables", GEMV + "lut3p_1x16_neon", GROUP, 3, (5.50, 2.72)),
     ("W2 tables", GEMV + "lut2p_1x16_neon", GROUP, 2, (3.46, 1.85)),
@@ -72,12 +75,16 @@ KERNELS = [
     ("W4 g128 plain", GEMV + "q8g128_w4g128_1x16_neon", GROUP, 0, (7.8, 4.2)),
 ]
 TILES = [
-    ("SMMLA g128", "tiles128_i8mm", 4 * 8 * 128, 0, (56.8, 110)),
+    ("SMMLA g128", "tiles128_i8mm", 6 * 8 * 128, 0, (56.8, 110)),
     ("SMMLA g32", "tiles32_i8mm", 4 * 8 * 32, 0, (42.5, 80)),
+    ("SMMLA g128, x by row", "rows128_i8mm", 6 * 8 * 128, 0, (56.8, 110)),
+    ("SMMLA g32, x by row", "rows32_i8mm", 4 * 8 * 32, 0, (42.5, 80)),
     ("SMMLA g16", "tiles16_i8mm", 4 * 8 * 16, 0, None),
-    ("SMMLA tables, two products a weight", "tiles256_i8mm", 4 * 8 * 256, 0, None),
+    ("SMMLA tables, two products a weight", "tiles256_i8mm", 6 * 8 * 256, 0, None),
     ("SDOT g128", "tiles128_dotprod", 4 * 8 * 128, 0, (28.6, 55)),
     ("SDOT g32", "tiles32_dotprod", 4 * 8 * 32, 0, (21.6, 42)),
+    ("SDOT g128, x by row", "rows128_dotprod", 4 * 8 * 128, 0, (28.6, 55)),
+    ("SDOT g32, x by row", "rows32_dotprod", 4 * 8 * 32, 0, (21.6, 42)),
     ("SDOT tables, two products a weight", "tiles256_dotprod", 4 * 8 * 256, 0, None),
 ]
 STEP = 16 * 16  # weights that the loops around unpacking advance by are read off their stores

@@ -32,7 +32,8 @@ typedef struct tn_pack tn_pack; /* the plugin's own: one packing under way */
  * of the format's params[0]. With acc_inner I64 and acc_outer F64 y is f32 of (f64) sum * (s * s_w), rounded to f64 and
  * then to f32: the sum is a wide integer, so kernels that split it in any way give the same bits (docs/numerics.md has
  * the domain). y[m,n] = sum over groups of sx * sum_k q * w; within a group the sum runs in acc_inner (of scaled
- * partial sums, where the weights' scale changes there), across groups in acc_outer. avg_depth, with RUNSUM: entries of
+ * partial sums, where the weights' scale changes there), across groups in acc_outer. acc_group: only so many elements are
+ * summed in acc_inner, and acc_outer adds what they give, times the weights' scale. avg_depth, with RUNSUM: entries of
  * tables may be added through avg_depth levels of rounding averages of bytes, (a + b + 1) >> 1, in trees of 2^avg_depth
  * runs, and what they add on average, avg_depth / 4 for each entry, is taken off. A level rounds by 0 or 1/2, so an
  * entry is off by avg_depth / 4 at most, and a group's sum over k by
@@ -59,6 +60,8 @@ typedef struct tn_numerics {
   float act_scale;      /* STATIC: s; 0: it stands in params[0] */
   uint32_t avg_depth;   /* levels of averages between entries of tables; 0: exact sums */
   float avg_unit;       /* avg_depth > 0: what one unit in the entries of all planes of a run weighs, in w0 */
+  uint32_t acc_group;   /* 1.1: elements along K of a sum in acc_inner, act_group is a multiple; 0: act_group */
+  uint32_t reserved;
 } tn_numerics;
 
 /* Weights that are quantized before they are packed: a model brought them so (MatMulNBits and the like), or a solver

@@ -59,10 +59,13 @@ static void format_activation(json_t *n, char *buf, size_t size) {
              plugin_str(n, "activation_rounding"));
 }
 
-/* "int32; tables by averages of 4, each entry within 0.5 of 253" */
+/* "int32 per 128", "int32; tables by averages of 4, each entry within 0.5 of 253" */
 static void accumulator_text(json_t *n, char *buf, size_t size) {
   const long long of = json_integer_value(json_object_get(n, "averages_of"));
-  const int at = snprintf(buf, size, "%s", plugin_str(n, "accumulator"));
+  const long long group = json_integer_value(json_object_get(n, "accumulator_group"));
+  char per[32] = "";
+  if (group) snprintf(per, sizeof per, " per %lld", group);
+  const int at = snprintf(buf, size, "%s%s", plugin_str(n, "accumulator"), per);
   if (of && at > 0 && (size_t)at < size)
     snprintf(buf + at, size - (size_t)at, "; tables by averages of %lld, each entry within %g of %g", of,
              json_real_value(json_object_get(n, "average_error")),

@@ -5,9 +5,10 @@
  * Bound. Let u = 2^-24 and T = sum of |sx * q * w| over all k (the `abs` output), and let the device compute, per
  * group, an inner sum S_g, then y = sum_g fl(sx*sw) * fl(S_g). Against the exact value of the declared formula it makes
  *   - per element: 1 rounding where unpack() writes code * scale as f32 (the device keeps them apart);
- *   - per group: 1 for the scale product sx*sw, 1 for S_g as f32, 1 for their product;
+ *   - per group (acc_group, else act_group): 1 for the scale product sx*sw, 1 for S_g as f32, 1 for their product;
  *   - G - 1 for adding G groups in f32 in any order, 1 more for a first addition to a bias or to 0;
  *   - 1 for this reference's own rounding to f32.
+ * With one scale for several sums in acc_inner (acc_group) the row's is a product at the end, in the place of sx*sw.
  * Every one is relative to a partial sum of absolute terms, which T bounds, so |y - device| <= gamma(G + 6) * T with
  * gamma(n) = n u / (1 - n u). Integer inner sums are exact; float inner sums add gamma of the group's length in their
  * own unit (f16: 2^-11, bf16: 2^-8). Float activations (no quantizer) are one group of K terms, each product rounded
@@ -155,6 +156,11 @@ static void reference_tiles(void *arg, int64_t begin, int64_t end, uint32_t work
   }
 }
 
+/* Groups of activations are made of whole ones of sums. */
+static bool known_sums(const tn_numerics *num) {
+  return !TN_HAS(num, tn_numerics, acc_group) || num->acc_group == 0 || num->act_group % num->acc_group == 0;
+}
+
 static bool knows_numerics(const tn_numerics *num) {
   const bool whole = num->act_dtype == TN_DT_I8 || num->act_dtype == TN_DT_I16;
   const bool act = whole || num->act_dtype == TN_DT_F32 || tni_is_half(num->act_dtype);
@@ -181,7 +187,7 @@ static bool known_averages(const tn_numerics *num) {
 
 static tn_status compute_product(reference_product *p, tn_run *run) {
   if (!p->num || p->M < 0 || p->K < 0 || p->N < 0) return TN_E_INVALID;
-  if (!knows_numerics(p->num) || !known_averages(p->num)) return TN_E_UNSUPPORTED;
+  if (!knows_numerics(p->num) || !known_sums(p->num) || !known_averages(p->num)) return TN_E_UNSUPPORTED;
   p->group = p->num->act_group ? p->num->act_group : p->K;
   if (p->group < 1) p->group = 1;
   p->n_tiles = (p->N + TILE_N - 1) / TILE_N;
@@ -245,9 +251,10 @@ static double gamma_of(double n, double u) { return n * u < 0.5 ? n * u / (1 - n
 double tni_reference_bound(const tn_numerics *num, int64_t K) {
   if (num->act_scheme == TN_ACT_STATIC && num->acc_inner == TN_DT_I64 && num->acc_outer == TN_DT_F64) return 0;
   const double k = K > 0 ? (double)K : 1;
-  const double len = num->act_group && num->act_group < k ? num->act_group : k;
+  const uint32_t group = TN_HAS(num, tn_numerics, acc_group) && num->acc_group ? num->acc_group : num->act_group;
+  const double len = group && group < k ? group : k;
   const bool quantized = num->act_scheme != TN_ACT_NONE;
-  const double groups = quantized || num->act_group ? ceil(k / len) : 1;
+  const double groups = quantized || group ? ceil(k / len) : 1;
   const double inner = gamma_of(len, unit_roundoff(num->acc_inner));
   const double u = unit_roundoff(num->acc_outer) > 0x1p-24 ? unit_roundoff(num->acc_outer) : 0x1p-24;
   return gamma_of(groups + 6, u) + inner;

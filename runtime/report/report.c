@@ -60,6 +60,8 @@ static json_t *numerics_json(const tn_numerics *n) {
   json_object_set_new(j, "denormals", json_string(one_of(denormals, 2, n->denormals)));
   json_object_set_new(j, "nan", json_string(one_of(nan, 2, n->nan)));
   json_object_set_new(j, "finite_max", isfinite(n->finite_max) ? json_real(n->finite_max) : json_null());
+  if (TN_HAS(n, tn_numerics, acc_group) && n->acc_group)
+    json_object_set_new(j, "accumulator_group", json_integer(n->acc_group));
   if (tni_reference_averages(n) > 0) { /* of one entry of a table, in steps of q */
     json_object_set_new(j, "averages_of", json_integer((json_int_t)1 << n->avg_depth));
     json_object_set_new(j, "average_error", json_real(n->avg_depth / 4.0));

@@ -96,6 +96,38 @@ class Verify(Case):
             self.assertEqual(n["lut2"].get("average_error"), 0.5 if on == "true" else None)
             self.assertNotIn("average_error", n["w4g"])
 
+    @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
+    def test_one_scale_for_a_row(self):
+        """Each within what it declares, in one packed file; scalar kernels and a process of its own give the same."""
+        d = self.need(DATA / "onnx/exports") / "llama"
+        texts = self.tmp / "t.json"
+        texts.write_text(json.dumps([json.loads((SOURCE / "models/train/valid.json").read_text())[0][:200]]))
+        row = ", act_scales: row"
+        for f in ("w4g", "w8g", "tern17", "lev4"):
+            packed, nll = None, []
+            for options, more in (("", ""), (row, ""), (row + ", isa: scalar", ""), (row, "isolation: process\n")):
+                p = self.profile(LUT % (f + options) + more)
+                j = self.json("verify", d / "model.onnx", "--data", d, "--against", "reference", "--profile", p)
+                self.assertEqual(j["failed"], 0, f"{f}{options} {more}")
+                files = {f.name: f.read_bytes() for f in self.cache.glob("llama*.tnpack")}
+                self.assertTrue(packed in (None, files), f"{f}{options} {more}")
+                packed = files
+                nll.append(self.json("eval", DEMO, "--text", texts, "--decode", 20, "--profile", p)["mean_nll"])
+            self.assertNotEqual(nll[0], nll[1], f)
+            self.assertEqual(nll[1:], nll[1:2] * 3, f)
+
+    @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
+    def test_one_scale_for_a_row_is_declared(self):
+        for f in ("lut2", "b2"):
+            p = self.profile(LUT % f"{f}, act_scales: row")
+            self.fails(5, "act_scales: row is for formats of dot products", f"not '{f}'", args=["check", DEMO, "--profile", p])
+        self.fails(3, "act_scales", "group|row", args=["check", DEMO, "--profile", self.profile(LUT % "w4g, act_scales: rows")])
+        for scales, want in (("group", (128, None)), ("row", (0, 128))):
+            j = self.json("plugins", "--profile", self.profile(LUT % f"auto, act_scales: {scales}"))
+            n = {f["name"]: f["numerics"] for f in j["plugins"][0]["formats"]}
+            self.assertEqual((n["w8g"]["activation_group"], n["w8g"].get("accumulator_group")), want)
+            self.assertEqual(n["lut2"]["activation_group"], 128)
+
     def test_check_names_every_device_and_reason(self):
         j = self.json("check", DEMO)
         self.assertTrue(all(n["device"] for n in j["nodes"]))

@@ -188,6 +188,8 @@ static tn_status option(tn_host_ctx *ctx, const char *key, uint32_t type, void *
     if (!strcmp(key, ints[i].key) && type == ints[i].type) return *(int64_t *)out = ints[i].v, TN_OK;
   if (!strcmp(key, "format") && type == TN_OPT_STRING)
     return *(const char **)out = f->format ? f->format : "w4g", TN_OK;
+  if (!strcmp(key, "act_scales") && type == TN_OPT_STRING)
+    return *(const char **)out = f->act_scales ? f->act_scales : "group", TN_OK;
   if (!strcmp(key, "isa") && type == TN_OPT_STRING) return *(const char **)out = f->isa, TN_OK;
   return TN_E_INVALID;
 }

@@ -157,17 +157,22 @@ const tn_numerics *numerics_of(const tn_blob *b) {
   return f->numerics_of ? f->numerics_of(f, b->params, b->n_params) : f->numerics;
 }
 
-const tn_numerics *numerics_of_kernel(const tni_clt_kernel *k, const tn_blob *b) {
+const tn_numerics *numerics_of_kernel(const tni_clt_kernel *k, const tn_blob *b, bool by_row) {
+  if (by_row) return tni_act8_by_row(numerics_of(b));
   return k->features & TNI_CLT_AVERAGES ? tni_lut_averaged(b->format) : numerics_of(b);
 }
 
-act_buf act_make(const tni_clt_kernel *k, const float *x, int64_t M, const tni_clt_geometry *g) {
+bool scales_rows(const tni_clt_format *f) { return tni_act8_by_row(f->format->numerics) != NULL; }
+
+static act_buf make_act(const tni_clt_kernel *k, const float *x, int64_t M, const tni_clt_geometry *g, bool by_row) {
   tni_clt_act_room room = tni_clt_act_room_of(k->layout, (size_t)g->K_padded, (size_t)g->group);
   size_t n = ((size_t)M + room.rows - 1) / room.rows;
   act_buf b = {.q = guarded_new(n * room.q_stride),
                .scale = guarded_new(n * room.s_stride * 4),
-               .zero = guarded_new(n * room.z_stride * 4)};
+               .zero = guarded_new(n * room.z_stride * 4),
+               .row = guarded_new(by_row ? (size_t)M * sizeof(float) : 0)};
   b.a = tni_clt_act_of(&room, (size_t)M, b.q.p, b.scale.p, b.zero.p);
+  if (by_row) b.a.row = (float *)(void *)b.row.p;
   b.a.scale_bits = g->scale_bits;
   b.a.zero_bits = g->zero_bits;
   for (int64_t m = 0; m < M; m++)
@@ -175,16 +180,27 @@ act_buf act_make(const tni_clt_kernel *k, const float *x, int64_t M, const tni_c
   return b;
 }
 
+act_buf act_make(const tni_clt_kernel *k, const float *x, int64_t M, const tni_clt_geometry *g) {
+  return make_act(k, x, M, g, false);
+}
+
+act_buf act_make_rows(const tni_clt_kernel *k, const float *x, int64_t M, const tni_clt_geometry *g) {
+  return make_act(k, x, M, g, true);
+}
+
 bool act_equal(const act_buf *a, const act_buf *b, int64_t M) {
   (void)M;
-  return guarded_ok(&a->q) && guarded_ok(&a->scale) && guarded_ok(&a->zero) && !memcmp(a->q.p, b->q.p, a->q.bytes) &&
-         !memcmp(a->scale.p, b->scale.p, a->scale.bytes) && !memcmp(a->zero.p, b->zero.p, a->zero.bytes);
+  return guarded_ok(&a->q) && guarded_ok(&a->scale) && guarded_ok(&a->zero) && guarded_ok(&a->row) &&
+         a->row.bytes == b->row.bytes && !memcmp(a->row.p, b->row.p, a->row.bytes) &&
+         !memcmp(a->q.p, b->q.p, a->q.bytes) && !memcmp(a->scale.p, b->scale.p, a->scale.bytes) &&
+         !memcmp(a->zero.p, b->zero.p, a->zero.bytes);
 }
 
 void act_free(act_buf *a) {
   guarded_free(&a->q);
   guarded_free(&a->scale);
   guarded_free(&a->zero);
+  guarded_free(&a->row);
 }
 
 /* Independent of the kernels and of the product's reference: what the numerics declare, rounding by the C library. */
@@ -206,9 +222,10 @@ static float group_scale(const tn_numerics *num, const float *x, int64_t n, floa
 /* One row of x against all of w; groups in double. The row is quantized once. q: [K], for it. */
 static void reference_row(const tn_numerics *num, const float *x, int64_t K, const float *w, int64_t N, float *q,
                           double *y, double *abs) {
+  const int64_t group = num->act_group ? num->act_group : K;
   for (int64_t n = 0; n < N; n++) y[n] = abs[n] = 0;
-  for (int64_t k = 0; k < K; k += num->act_group) {
-    int64_t end = K - k < num->act_group ? K : k + num->act_group;
+  for (int64_t k = 0; k < K; k += group) {
+    int64_t end = K - k < group ? K : k + group;
     float inv, s = group_scale(num, x + k, end - k, &inv);
     for (int64_t i = k; i < end; i++) q[i] = nearbyintf(x[i] * inv);
     for (int64_t n = 0; n < N; n++) {
@@ -247,7 +264,8 @@ double reference_averages(const tn_numerics *num, const float *x, int64_t K, con
 }
 
 double reference_bound(const tn_numerics *num, int64_t K) {
-  double groups = (double)((K + num->act_group - 1) / num->act_group);
+  const int64_t group = num->acc_group ? num->acc_group : num->act_group;
+  double groups = (double)((K + group - 1) / group);
   return (groups + 3) * 0x1p-24;
 }
 

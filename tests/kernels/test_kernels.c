@@ -71,7 +71,7 @@ static bool compute(const tni_clt_kernel *k, const uint8_t *w, const tni_clt_geo
     ((tni_clt_gemm_fn)k->fn)(w, (size_t)g->superblocks, &a->a, 0, (size_t)M, p);
   }
   bool ok = guarded_ok(&acc);
-  memcpy(out, p, (size_t)M * 16 * sizeof *out);
+  for (int64_t i = 0; i < M * 16; i++) out[i] = a->a.row ? p[i] * a->a.row[i / 16] : p[i];
   guarded_free(&acc);
   return ok;
 }
@@ -164,7 +164,8 @@ static void matrix_free(matrix *w) { free(w->back); }
 
 enum { MOST_TOLD = 2049 }; /* K that scalar rows compute, too */
 
-/* A GEMM gives rows [8, M) of a few what it gives them among all: m0 may be any multiple of 8, whatever a tile of x is. */
+/* A GEMM gives rows [8, M) of a few what it gives them among all: m0 may be any multiple of 8, whatever a tile of x is.
+ */
 static bool begins_later(const tni_clt_kernel *k, const uint8_t *w, const tni_clt_geometry *g, const act_buf *a,
                          int64_t M, const float *all) {
   if (k->op != TNI_CLT_GEMM || M <= 8 || M > 64) return true;
@@ -177,20 +178,27 @@ static bool begins_later(const tni_clt_kernel *k, const uint8_t *w, const tni_cl
 }
 
 /* One variant on one case: bits as the scalar's; the scalar's within the bound. */
-static void check_case(tally *t, const matrix *w, int64_t M, int px) {
+static void check_scaled(tally *t, const matrix *w, int64_t M, int px, bool by_row) {
   const tni_clt_geometry *g = &w->s.geo;
   float *x = make((size_t)(M * w->K), px, 1e25f, 1000 + (uint64_t)(w->K * 31 + M)), acc[16 * MOST_M], want[16 * MOST_M];
-  act_buf a = act_make(w->s.prologue, x, M, g), r = act_make(w->ref.prologue, x, M, g);
-  bool ok = compute(w->k, w->packed, g, &a, M, acc) && begins_later(w->k, w->packed, g, &a, M, acc);
+  act_buf a = (by_row ? act_make_rows : act_make)(w->s.prologue, x, M, g),
+          r = (by_row ? act_make_rows : act_make)(w->ref.prologue, x, M, g);
+  bool ok = compute(w->k, w->packed, g, &a, M, acc) && (by_row || begins_later(w->k, w->packed, g, &a, M, acc));
   ok = compute(scalar_of(w->k), w->packed, g, &r, M, want) && ok;
   ok = ok && !memcmp(acc, want, (size_t)M * 16 * sizeof *acc);
   /* Of bits that are the scalar's its own turn says it, but for what only the others compute. */
   const bool told = w->k != scalar_of(w->k) && (test_bits || (!*test_only && w->K <= MOST_TOLD));
-  ok = ok && (told || within(numerics_of_kernel(w->k, &w->blob), x, M, w->K, w->back, acc));
+  ok = ok && (told || within(numerics_of_kernel(w->k, &w->blob, by_row), x, M, w->K, w->back, acc));
   note(t, ok, M, w->K, px, w->pattern);
   act_free(&a);
   act_free(&r);
   free(x);
+}
+
+/* One scale for a row of x: a case in three. */
+static void check_case(tally *t, const matrix *w, int64_t M, int px) {
+  check_scaled(t, w, M, px, false);
+  if ((w->K + M + px) % 3 == 0 && scales_rows(w->s.f)) check_scaled(t, w, M, px, true);
 }
 
 static void check_one(tally *t, const tni_clt_kernel *k, int64_t M, int64_t K, int px, int pw) {
@@ -328,11 +336,14 @@ static void quant_variants(void) {
         subject s;
         subject_init(&s, &k[i], 16, Ks[ik]);
         float *x = make((size_t)Ks[ik] * 3, p, 1e25f, 60 + ik);
-        act_buf a = act_make(&k[i], x, 3, &s.geo), b = act_make(s.prologue, x, 3, &s.geo);
-        wrong += !act_equal(&a, &b, 3);
-        compared++;
-        act_free(&a);
-        act_free(&b);
+        for (int by_row = 0; by_row <= scales_rows(s.f); by_row++) {
+          act_buf a = (by_row ? act_make_rows : act_make)(&k[i], x, 3, &s.geo),
+                  b = (by_row ? act_make_rows : act_make)(s.prologue, x, 3, &s.geo);
+          wrong += !act_equal(&a, &b, 3);
+          compared++;
+          act_free(&a);
+          act_free(&b);
+        }
         free(x);
       }
     }
@@ -382,7 +393,7 @@ static void one_hot(void) {
       for (int64_t r = 0; r < 16; r++)
         wrong += !(fabs((double)acc[r] - (double)back[r * K + at]) <=
                    4 * 0x1p-24 * fabs((double)back[r * K + at]) +
-                       1.001 * reference_averages(numerics_of_kernel(&k[i], &b), x, K, back + r * K));
+                       1.001 * reference_averages(numerics_of_kernel(&k[i], &b, false), x, K, back + r * K));
       act_free(&a);
       x[at] = 0;
     }

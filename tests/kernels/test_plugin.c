@@ -28,7 +28,7 @@ static float *feed(fake_graph *g, tn_id v, const int64_t *symbols) {
 static bool matches(const fake_graph *g, const tn_blob *blob, tn_id x, int64_t M, int64_t n0, tn_id y, tn_id bias,
                     double alpha, double beta) {
   int64_t N = blob->N, K = blob->K, ny = M ? g->count[y] / M : 0;
-  const tn_numerics *num = tni_w4g_numerics(blob->params[0]);
+  const tn_numerics *num = numerics_of(blob);
   float *w = unpack_all(blob);
   double *ref = malloc((size_t)(M * N + 1) * sizeof *ref), *mag = malloc((size_t)(M * N + 1) * sizeof *mag);
   bool ok = ref && mag && g->count[y] == M * ny;
@@ -69,50 +69,74 @@ static bool float_matches(const float *x, const float *w, const float *y, int64_
     CU_ASSERT_EQUAL((f).h.live, 0); \
   } while (0)
 
-/* MatMul with a [K,N] constant: groups, ISAs, threads, M from 0 up, odd N and K; equal bits across ISA and threads. */
+/* x[S,K] times a [K,N] constant. */
+typedef struct matmul_case {
+  int64_t group, K, N, M;
+  const char *isa, *act_scales;
+  uint32_t threads;
+} matmul_case;
+
+/* y of the case, checked against the blob's own numerics; free() it. */
+static float *one_case(const matmul_case *c) {
+  fake f = defaults();
+  f.group = c->group;
+  f.isa = c->isa;
+  f.act_scales = c->act_scales;
+  f.h.threads = c->threads;
+  OPEN(f);
+  fake_graph *g = malloc(sizeof *g);
+  graph_init(g);
+  int64_t S[1] = {c->M};
+  tn_expr S_ = sym(g, "S", 0, 4096);
+  tn_id x = value(g, TN_VALUE_INPUT, 3, (tn_expr[]){ex(g, 1), S_, ex(g, c->K)});
+  tn_id w = constant(g, 2, (int64_t[]){c->K, c->N});
+  tn_id y = value(g, TN_VALUE_OUTPUT, 3, (tn_expr[]){ex(g, 1), S_, ex(g, c->N)});
+  node(g, TN_OP_MATMUL, x, w, TN_NONE, y);
+  graph_finish(g);
+  feed(g, x, S);
+  walked r = walk(&f, g, S);
+  CU_ASSERT_EQUAL_FATAL(r.st, TN_OK);
+  CU_ASSERT(r.guards_ok && r.run_allocs == 0 && r.info->n_tasks == 1 && r.info->n_needs == 1);
+  CU_ASSERT_EQUAL(r.info->tasks[0]->symbols, 1);
+  CU_ASSERT_EQUAL(r.info->needs[0]->flags, TN_NEED_KN);
+  CU_ASSERT_EQUAL(numerics_of(&r.blobs[0])->act_group, c->act_scales ? 0 : c->group);
+  CU_ASSERT(matches(g, &r.blobs[0], x, S[0], 0, y, TN_NONE, 1, 0));
+  size_t bytes = (size_t)(S[0] * c->N) * sizeof(float);
+  float *out = memcpy(malloc(bytes + 1), g->data[y], bytes);
+  walked_free(&f, &r);
+  graph_free(g);
+  free(g);
+  CLOSE(f);
+  return out;
+}
+
+/* MatMul with a [K,N] constant: groups, ISAs, threads, M from 0 up, odd N and K, scales of groups and of rows; equal
+ * bits across ISA and threads. */
 static void one_matmul(void) {
   /* The last: results that go past the caches, two blocks at a time and one. */
   static const int64_t sizes[][2] = {{32, 16}, {33, 17}, {64, 16}, {100, 47}, {300, 130}, {700, 33}, {33, 4400}};
   static const int64_t Ms[] = {0, 1, 2, 5, 6, 7, 97, 240, 299}; /* 299: two units of rows */
-  for (int64_t group = 32; group <= 128; group += 96) {
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-      for (size_t im = 0; im < sizeof Ms / sizeof *Ms; im++) {
-        float *first = NULL;
-        for (int variant = 0; variant < 4; variant++) {
-          fake f = defaults();
-          f.group = group;
-          f.isa = variant == 1 ? "scalar" : variant == 3 ? FAKE_LESSER_ISA : "auto"; /* on AMX another kernel */
-          f.h.threads = variant == 2 ? 3 : 0;
-          OPEN(f);
-          fake_graph *g = malloc(sizeof *g);
-          graph_init(g);
-          int64_t K = sizes[s][0], N = sizes[s][1], S[1] = {Ms[im]};
-          tn_expr S_ = sym(g, "S", 0, 4096);
-          tn_id x = value(g, TN_VALUE_INPUT, 3, (tn_expr[]){ex(g, 1), S_, ex(g, K)});
-          tn_id w = constant(g, 2, (int64_t[]){K, N});
-          tn_id y = value(g, TN_VALUE_OUTPUT, 3, (tn_expr[]){ex(g, 1), S_, ex(g, N)});
-          node(g, TN_OP_MATMUL, x, w, TN_NONE, y);
-          graph_finish(g);
-          feed(g, x, S);
-          walked r = walk(&f, g, S);
-          CU_ASSERT_EQUAL_FATAL(r.st, TN_OK);
-          CU_ASSERT(r.guards_ok && r.run_allocs == 0 && r.info->n_tasks == 1 && r.info->n_needs == 1);
-          CU_ASSERT_EQUAL(r.info->tasks[0]->symbols, 1);
-          CU_ASSERT_EQUAL(r.info->needs[0]->flags, TN_NEED_KN);
-          CU_ASSERT(matches(g, &r.blobs[0], x, S[0], 0, y, TN_NONE, 1, 0));
-          size_t bytes = (size_t)(S[0] * N) * 4;
-          if (!first)
-            first = memcpy(malloc(bytes + 1), g->data[y], bytes);
-          else
-            CU_ASSERT_EQUAL(memcmp(first, g->data[y], bytes), 0);
-          walked_free(&f, &r);
-          graph_free(g);
-          free(g);
-          CLOSE(f);
-        }
-        free(first);
-      }
+  static const char *const scales[] = {NULL, "row"};
+  for (size_t i = 0; i < 2 * 2 * sizeof sizes / sizeof *sizes * (sizeof Ms / sizeof *Ms); i++) {
+    const size_t is = i / 4 % (sizeof sizes / sizeof *sizes), im = i / 4 / (sizeof sizes / sizeof *sizes);
+    float *first = NULL;
+    for (int variant = 0; variant < 4; variant++) {
+      const char *isa = variant == 1 ? "scalar" : variant == 3 ? FAKE_LESSER_ISA : "auto"; /* on AMX another kernel */
+      const matmul_case c = {.group = i % 2 ? 128 : 32,
+                             .K = sizes[is][0],
+                             .N = sizes[is][1],
+                             .M = Ms[im],
+                             .isa = isa,
+                             .act_scales = scales[i / 2 % 2],
+                             .threads = variant == 2 ? 3 : 0};
+      float *y = one_case(&c);
+      if (first) CU_ASSERT_EQUAL(memcmp(first, y, (size_t)(c.M * c.N) * sizeof *y), 0);
+      if (!first)
+        first = y;
+      else
+        free(y);
     }
+    free(first);
   }
 }
 

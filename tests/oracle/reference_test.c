@@ -179,6 +179,36 @@ static void test_static(void) {
   CU_ASSERT_EQUAL(tni_reference_matmul(&num, far, 1, 4, ones, 1, NULL, &y, NULL, &run), TN_E_UNSUPPORTED);
 }
 
+/* One scale for a row whose sums are those of groups: the bound is that of the groups, not of K terms in f32. */
+static void test_sums_below_a_scale(void) {
+  tn_numerics num = i8;
+  num.acc_inner = TN_DT_I32;
+  num.act_group = 32;
+  const double groups = tni_reference_bound(&num, 4096);
+  num.act_group = 0;
+  CU_ASSERT(tni_reference_bound(&num, 4096) < groups); /* one sum of integers */
+  num.acc_group = 32;
+  CU_ASSERT_EQUAL(tni_reference_bound(&num, 4096), groups);
+  num.acc_inner = TN_DT_F16;
+  num.act_group = 32;
+  num.acc_group = 0;
+  const double halves = tni_reference_bound(&num, 4096);
+  num.act_group = 0;
+  num.acc_group = 32;
+  CU_ASSERT_EQUAL(tni_reference_bound(&num, 4096), halves);
+  /* x has one scale all the same: the second half of the row is below half a step of the first's. */
+  float x[64], w[64], y, abs;
+  for (int k = 0; k < 64; k++) x[k] = k < 32 ? 127 : 0.4f, w[k] = 1;
+  one_row(&num, x, 64, w, &y, &abs);
+  CU_ASSERT_EQUAL(y, 32 * 127);
+  num.act_group = 48; /* made of whole sums or not at all */
+  tn_run run;
+  tni_run_inline(&run);
+  CU_ASSERT_EQUAL(tni_reference_matmul(&num, x, 1, 64, w, 1, NULL, &y, &abs, &run), TN_E_UNSUPPORTED);
+  num.h.size = TN_UPTO(tn_numerics, avg_unit); /* of a plugin that does not know the field */
+  CU_ASSERT_EQUAL(tni_reference_matmul(&num, x, 1, 64, w, 1, NULL, &y, &abs, &run), TN_OK);
+}
+
 /* Averages of table entries: an error of absolute size for each group, from depth and unit alone. */
 static void test_averages(void) {
   tn_numerics num = i8;
@@ -270,6 +300,7 @@ void suite_reference(void) {
   CU_add_test(s, "bound holds and bites", test_bound);
   CU_add_test(s, "static scale", test_static);
   CU_add_test(s, "averages", test_averages);
+  CU_add_test(s, "sums below a scale", test_sums_below_a_scale);
   CU_add_test(s, "bound grows", test_bound_grows);
   CU_add_test(s, "codes of 8 bits", test_codes);
 }

@@ -32,7 +32,7 @@ AT(tn_numerics, act_round, 20); AT(tn_numerics, act_max, 24); AT(tn_numerics, ac
 AT(tn_numerics, acc_outer, 32); AT(tn_numerics, scale_dtype, 36); AT(tn_numerics, denormals, 40);
 AT(tn_numerics, nan, 44); AT(tn_numerics, finite_max, 48); AT(tn_numerics, act_run, 56);
 AT(tn_numerics, act_scale, 60); ENDS(tn_numerics, act_scale, 64); AT(tn_numerics, avg_depth, 64);
-AT(tn_numerics, avg_unit, 68);
+AT(tn_numerics, avg_unit, 68); AT(tn_numerics, acc_group, 72); ENDS(tn_numerics, reserved, 80);
 AT(tn_quant, h, 0); AT(tn_quant, bits, 8); AT(tn_quant, group, 12); AT(tn_quant, scheme, 16);
 AT(tn_quant, scale_dtype, 20); AT(tn_quant, codes, 24); AT(tn_quant, scales, 32); AT(tn_quant, zeros, 40);
 AT(tn_quant, ctx, 48); AT(tn_quant, grid, 56); AT(tn_quant, zero_kind, 64);

@@ -46,24 +46,28 @@ typedef struct tni_clt_backend {
   bool averages;               /* kernels of TNI_CLT_AVERAGES: option `fast_aggregation` */
 } tni_clt_backend;
 
+typedef struct tni_clt_plugin tni_clt_plugin;
+
 /* The options, as the profile set them. */
 typedef struct tni_clt_settings {
   const tni_clt_format *format;
   int64_t params[TNI_CLT_MAX_PARAMS]; /* of the format */
   int64_t min_k, min_n;
   bool act_matmul;
+  bool by_row;       /* one scale for a row of x */
   bool keep;         /* grids that the model brings (keep.h); false where the profile names a format */
   uint32_t features; /* TNI_CPU_* that kernels may use: what the CPU has, cut by `isa`; TNI_CLT_AVERAGES */
 } tni_clt_settings;
 
-enum { TNI_CLT_MAX_OPTIONS = 7, TNI_CLT_MAX_FORMATS = 24, TNI_CLT_MAX_AVERAGED = 5 };
-/* A format whose numerics hang on an option. */
-typedef struct tni_clt_averaged {
+enum { TNI_CLT_MAX_OPTIONS = 8, TNI_CLT_MAX_FORMATS = 24 };
+/* A format as a plugin lists it: its numerics hang on options. */
+typedef struct tni_clt_listed {
   tn_format pub; /* first */
-  const tn_host *host;
-} tni_clt_averaged;
+  const tn_format *of;
+  const tni_clt_plugin *plugin;
+} tni_clt_listed;
 
-typedef struct tni_clt_plugin {
+struct tni_clt_plugin {
   tn_plugin pub; /* first */
   tni_cm_mem mem;
   const tn_host *host;
@@ -72,9 +76,9 @@ typedef struct tni_clt_plugin {
   tn_option isa, format;
   const tn_option *options[TNI_CLT_MAX_OPTIONS];
   const tn_format *formats[TNI_CLT_MAX_FORMATS]; /* as the backend's, then grids */
-  tni_clt_averaged averaged[TNI_CLT_MAX_AVERAGED];
+  tni_clt_listed listed[TNI_CLT_MAX_FORMATS];
   tn_caps caps;
-} tni_clt_plugin;
+};
 
 typedef struct tni_clt_device {
   tn_device pub; /* first */

@@ -48,21 +48,25 @@ static tn_status packed_room(const tn_program *p, const tni_clt_task *t, int64_t
   const tni_clt_kernel *quant = kernel_of(p, TNI_CLT_QUANT, g, M);
   tni_clt_act_room act = tni_clt_act_room_of(quant ? quant->layout : 0, (size_t)g->K_padded, (size_t)g->group);
   if (M < 0) return TN_E_LIMIT;
-  uint64_t strides = ((uint64_t)M + act.rows - 1) / act.rows, q, scale, zero;
+  uint64_t strides = ((uint64_t)M + act.rows - 1) / act.rows, q, scale, zero, rows = 0;
   if (!mul_bytes(strides, act.q_stride, &q) || !mul_bytes(strides, act.s_stride * 4, &scale) ||
-      !mul_bytes(strides, act.z_stride * 4, &zero))
+      !mul_bytes(strides, act.z_stride * 4, &zero) ||
+      (p->device->set.by_row && !mul_bytes((uint64_t)M, sizeof(float), &rows)))
     return TN_E_LIMIT;
-  if (q > INT64_MAX / 4 || scale > INT64_MAX / 4 || zero > INT64_MAX / 4) return TN_E_LIMIT;
+  if (q > INT64_MAX / 4 || scale > INT64_MAX / 4 || zero > INT64_MAX / 4 || rows > INT64_MAX / 8) return TN_E_LIMIT;
   scale = (scale + 63) & ~UINT64_C(63);
   zero = (zero + 63) & ~UINT64_C(63);
+  rows = (rows + 63) & ~UINT64_C(63);
   uint64_t tile = tile_floats(g, M), tiles = t->n_tiles;
   if (M > 1) tiles += 2 * t->n_split;
   uint64_t worker = M ? tiles * tile * sizeof(float) : 0;
-  *out = (tni_clt_room){.bytes = q + scale + zero + worker * p->device->host->max_workers,
+  *out = (tni_clt_room){.bytes = q + scale + zero + rows + worker * p->device->host->max_workers,
                         .act = act,
                         .scale_at = q,
                         .zero_at = q + scale,
-                        .tiles_at = q + scale + zero,
+                        .rows_at = q + scale + zero,
+                        .tiles_at = q + scale + zero + rows,
+                        .by_row = p->device->set.by_row,
                         .worker_bytes = worker,
                         .tile_floats = tile};
   return TN_OK;

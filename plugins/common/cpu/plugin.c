@@ -25,6 +25,13 @@ static const tn_option opt_act_matmul = {.h = TN_HDR(tn_option),
                                          .dflt = "true",
                                          .type = TN_OPT_BOOL,
                                          .help = "take MatMul without packed weights too, in f32"};
+static const tn_option opt_act_scales = {
+    .h = TN_HDR(tn_option),
+    .key = "act_scales",
+    .dflt = "group",
+    .type = TN_OPT_STRING,
+    .choices = "group|row",
+    .help = "int8 activations: a scale for each group of weights, or one for a row, in less time and with an error"};
 static const tn_option opt_fast = {
     .h = TN_HDR(tn_option),
     .key = "fast_aggregation",
@@ -74,9 +81,31 @@ static bool averages_wanted(const tn_host *h) {
   return h->option(h->ctx, opt_fast.key, TN_OPT_BOOL, &on) == TN_OK && on != 0;
 }
 
-static const tn_numerics *averaged_numerics(const tn_format *f, const int64_t *params, uint32_t n) {
-  (void)params, (void)n;
-  return averages_wanted(((const tni_clt_averaged *)f)->host) ? tni_lut_averaged(f) : f->numerics;
+/* NULL where the host gave none. */
+static const char *act_scales_wanted(const tn_host *h) {
+  const char *value = NULL;
+  return h->option(h->ctx, opt_act_scales.key, TN_OPT_STRING, &value) == TN_OK ? value : NULL;
+}
+
+static const tn_numerics *listed_numerics(const tn_format *f, const int64_t *params, uint32_t n) {
+  const tni_clt_listed *l = (const tni_clt_listed *)f;
+  const tn_numerics *plain = l->of->numerics_of ? l->of->numerics_of(l->of, params, n) : l->of->numerics, *other = NULL;
+  const char *scales = act_scales_wanted(l->plugin->host);
+  if (scales && !strcmp(scales, "row")) other = tni_act8_by_row(plain);
+  if (l->plugin->backend->averages && averages_wanted(l->plugin->host)) other = tni_lut_averaged(l->of);
+  return other ? other : plain;
+}
+
+/* Tables have groups of their own. */
+static tn_status read_act_scales(const tni_clt_plugin *p, tni_clt_settings *set, const char *format, tn_error *err) {
+  const char *scales = act_scales_wanted(p->host);
+  if (!scales || (strcmp(scales, "row") && strcmp(scales, "group")))
+    return tni_cm_fail(err, TN_E_INVALID, p->backend->name, "act_scales is '%s': group or row", scales ? scales : "");
+  set->by_row = !strcmp(scales, "row");
+  if (!set->by_row || (set->format && set->format->format->numerics->act_scheme == TN_ACT_ABSMAX)) return TN_OK;
+  return tni_cm_fail(
+      err, TN_E_INVALID, p->backend->name,
+      "act_scales: row is for formats of dot products, not '%s', which may be tables with groups of their own", format);
 }
 
 /* *width: where `format` names one, and the format is still to be chosen. */
@@ -107,6 +136,7 @@ static tn_status read_options(const tni_clt_plugin *p, tni_clt_settings *set, co
   set->act_matmul = act != 0;
   if (!features_of(p->backend, isa, p->cpu, &set->features))
     return tni_cm_fail(err, TN_E_INVALID, name, "isa is '%s': %s", isa ? isa : "", p->backend->isa_choices);
+  if (read_act_scales(p, set, format, err) != TN_OK) return TN_E_INVALID;
   if (!p->backend->averages || !averages_wanted(h)) return TN_OK;
   if (!set->format || !tni_lut_averaged(set->format->format))
     return tni_cm_fail(err, TN_E_INVALID, name,
@@ -235,24 +265,24 @@ static void fill_options(tni_clt_plugin *p) {
                           .help =
                               "of packed weights; auto keeps the grid of those that are quantized already "
                               "(docs/formats.md)"};
-  const tn_option *const all[TNI_CLT_MAX_OPTIONS] = {&opt_group,        &p->isa,           &p->format, &opt_act_matmul,
-                                                     &tni_cm_opt_min_k, &tni_cm_opt_min_n, &opt_fast};
+  const tn_option *const all[TNI_CLT_MAX_OPTIONS] = {&opt_group,      &p->isa,           &p->format,
+                                                     &opt_act_matmul, &tni_cm_opt_min_k, &tni_cm_opt_min_n,
+                                                     &opt_act_scales, &opt_fast};
   memcpy(p->options, all, sizeof all);
   p->pub.n_options = TNI_CLT_MAX_OPTIONS - !p->backend->averages;
 }
 
+static void list_format(tni_clt_plugin *p, const tn_format *f) {
+  tni_clt_listed *l = &p->listed[p->pub.n_formats];
+  *l = (tni_clt_listed){.pub = *f, .of = f, .plugin = p};
+  l->pub.numerics_of = listed_numerics;
+  p->formats[p->pub.n_formats++] = &l->pub;
+}
+
 static void fill_formats(tni_clt_plugin *p) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < p->backend->n_formats && i + 1 < TNI_CLT_MAX_FORMATS - TNI_CLT_GRIDS; i++) {
-    const tn_format *f = p->backend->formats[i]->format;
-    if (p->backend->averages && tni_lut_averaged(f) && n < TNI_CLT_MAX_AVERAGED) {
-      p->averaged[n] = (tni_clt_averaged){.pub = *f, .host = p->host};
-      p->averaged[n].pub.numerics_of = averaged_numerics;
-      f = &p->averaged[n++].pub;
-    }
-    p->formats[p->pub.n_formats++] = f;
-  }
-  for (uint32_t i = 0; i < TNI_CLT_GRIDS; i++) p->formats[p->pub.n_formats++] = tni_clt_grids[i].format;
+  for (uint32_t i = 0; i < p->backend->n_formats && i + 1 < TNI_CLT_MAX_FORMATS - TNI_CLT_GRIDS; i++)
+    list_format(p, p->backend->formats[i]->format);
+  for (uint32_t i = 0; i < TNI_CLT_GRIDS; i++) list_format(p, tni_clt_grids[i].format);
   p->formats[p->pub.n_formats++] = &tni_int8_format; /* of products of bytes, whatever `format` says */
 }
 

@@ -101,10 +101,11 @@ enum {
   TNI_CLT_STEP_ROWS = 48
 };
 
-/* Layout of a packed task's scratch: codes, scales, zero words, then each worker's tiles. */
+/* Layout of a packed task's scratch: codes, scales, zero words, scales of rows, then each worker's tiles. */
 typedef struct tni_clt_room {
   uint64_t bytes;
-  size_t scale_at, zero_at, tiles_at, worker_bytes, tile_floats;
+  size_t scale_at, zero_at, rows_at, tiles_at, worker_bytes, tile_floats;
+  bool by_row;
   tni_clt_act_room act;
 } tni_clt_room;
 

@@ -78,6 +78,13 @@ static float *tile_of(const packed_run *r, const tile_place *p, uint32_t i) {
   return p->tiles + (size_t)i * r->plan->room.tile_floats;
 }
 
+/* What the kernels leave to do where a row of x has one scale: rows [m0, m0 + rows) of y, `columns` each. */
+static void scale_rows(const packed_run *r, int64_t m0, int64_t rows, int64_t columns, float *y) {
+  if (!r->act.row) return;
+  for (int64_t m = 0; m < rows; m++, y += columns)
+    for (int64_t i = 0; i < columns; i++) y[i] *= r->act.row[m0 + m];
+}
+
 /* --- products into tiles ---------------------------------------------------------------------------------------- */
 
 /* One row: blocks one after the other, moved to the front where the product begins within the first. */
@@ -92,6 +99,7 @@ static void row_products(const packed_run *r, const tile_place *p) {
     }
     for (; b * BLOCK < first + p->columns; b++, to += BLOCK)
       r->plan->gemv(r->w + b * g->row_block_bytes, (size_t)g->superblocks, &r->act, to);
+    scale_rows(r, 0, 1, to - tile, tile);
     if (shift) memmove(tile, tile + shift, (size_t)p->columns * sizeof(float));
   }
 }
@@ -102,17 +110,15 @@ static void some_rows(const packed_run *r, const tile_place *p, int64_t block, i
   const uint8_t *w = r->w + block * g->row_block_bytes;
   const size_t m0 = (size_t)(p->m0 + begin), m1 = (size_t)(p->m0 + end);
   to += begin * BLOCK;
-  if (!r->plan->row_by_row) {
-    r->plan->gemm(w, (size_t)g->superblocks, &r->act, m0, m1, to);
-    return;
-  }
-  for (size_t m = m0; m < m1; m++, to += BLOCK) {
+  if (!r->plan->row_by_row) r->plan->gemm(w, (size_t)g->superblocks, &r->act, m0, m1, to);
+  for (size_t m = m0; r->plan->row_by_row && m < m1; m++) {
     tni_clt_act a = r->act;
     a.q += m * a.q_stride;
     a.scale += m * a.s_stride;
     a.zero += m * a.z_stride;
-    r->plan->gemv(w, (size_t)g->superblocks, &a, to);
+    r->plan->gemv(w, (size_t)g->superblocks, &a, to + (m - m0) * BLOCK);
   }
+  scale_rows(r, p->m0 + begin, end - begin, BLOCK, to);
 }
 
 static void block_rows(const packed_run *r, const tile_place *p, int64_t block, float *to) {
@@ -150,6 +156,8 @@ static void aligned_rows(const packed_run *r, const tile_place *p, int64_t block
   if (p->blocks == 2 && r->plan->gemm2 && !p->zero) {
     r->plan->gemm2(r->w + block * g->row_block_bytes, (size_t)g->row_block_bytes, (size_t)g->superblocks, &r->act,
                    (size_t)p->m0, (size_t)(p->m0 + p->rows), acc);
+    scale_rows(r, p->m0, p->rows, BLOCK, acc[0]);
+    scale_rows(r, p->m0, p->rows, BLOCK, acc[1]);
     return;
   }
   for (int64_t b = 0; b < p->blocks; b++) block_rows(r, p, block + b, acc[b]);
@@ -327,6 +335,7 @@ tn_status tni_clt_run_packed(const tn_plan *plan, const tn_args *a, tn_run *run)
   r.tiles = scratch + plan->room.tiles_at;
   r.act = tni_clt_act_of(&plan->room.act, (size_t)plan->M, scratch, scratch + plan->room.scale_at,
                          scratch + plan->room.zero_at);
+  if (plan->room.by_row) r.act.row = (float *)(void *)(scratch + plan->room.rows_at);
   r.act.scale_bits = g->scale_bits;
   r.act.zero_bits = g->zero_bits;
   if (plan->M == 1)

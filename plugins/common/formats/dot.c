@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "plugins/common/base/base.h"
+#include "plugins/common/formats/act8.h"
 #include "plugins/common/formats/dot_fit.h"
 #include "plugins/common/formats/f16.h"
 #include "plugins/common/formats/source.h"
@@ -23,15 +24,6 @@ struct tn_pack {
   bool keep; /* code by code, or not at all */
 };
 _Static_assert(ROWS == TNI_CM_SOURCE_ROWS, "blocks of the source are ours");
-
-#define NUMERICS(scale)                                                                                 \
-  {                                                                                                     \
-    .h = TN_HDR(tn_numerics), .act_dtype = TN_DT_I8, .act_group = GROUP, .act_scheme = TN_ACT_ABSMAX,   \
-    .act_round = TN_ROUND_HALF_EVEN, .act_max = 127.0f, .acc_inner = TN_DT_I32, .acc_outer = TN_DT_F32, \
-    .scale_dtype = scale, .denormals = TN_DENORM_FLUSH, .nan = TN_NAN_UNDEFINED, .finite_max = 1e28,    \
-  }
-const tn_numerics tni_dot_numerics = NUMERICS(TN_DT_F16), tni_dot_row_numerics = NUMERICS(TN_DT_F32);
-#undef NUMERICS
 
 /* --- units ------------------------------------------------------------------------------------------------------ */
 /* Byte by byte over 64 bytes: loops that compilers turn into vectors. */
@@ -453,12 +445,12 @@ static tn_status unpack_dot(const tn_blob *b, const int64_t box[4], float *dst) 
     .begin = begin_dot, .rows = pack_rows, .end = end_dot, .unpack = unpack_dot, .grid = grid_of_dot,          \
   }
 #define GROUPS(label, v, bits, err) \
-  FORMAT(label, v, bits, bits + 0.125f, GROUP, TN_FMT_READS_QUANT, &tni_dot_numerics, err)
-#define BY_ROW(label, v, bits, all_in, err) FORMAT(label, v, bits, all_in, 0, 0, &tni_dot_row_numerics, err)
+  FORMAT(label, v, bits, bits + 0.125f, GROUP, TN_FMT_READS_QUANT, TNI_ACT8_G128_F16, err)
+#define BY_ROW(label, v, bits, all_in, err) FORMAT(label, v, bits, all_in, 0, 0, TNI_ACT8_G128_F32, err)
 /* The errors are those of dot_fit.h, which a test compares. */
 const tn_format tni_dot_formats[TNI_DOT_KINDS] = {
     GROUPS("w8g", 1, 8, 0.0043f),          GROUPS("w3g", 2, 3, 0.5011f),
-    GROUPS("w2g", 2, 2, 0.8011f),          FORMAT("w1g", 1, 1, 1.125f, GROUP, 0, &tni_dot_numerics, 1.0f),
+    GROUPS("w2g", 2, 2, 0.8011f),          FORMAT("w1g", 1, 1, 1.125f, GROUP, 0, TNI_ACT8_G128_F16, 1.0f),
     BY_ROW("tern20", 1, 2, 2.0079f, 1.0f), BY_ROW("tern17", 1, 1, 1.6876f, 1.0f),
     BY_ROW("pal16", 2, 4, 4.0157f, 1.0f)};
 #undef BY_ROW

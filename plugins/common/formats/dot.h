@@ -38,7 +38,7 @@
  * binary16, and with the scale rounded to one otherwise. Rows whose elements all are 0, -s or s are ternary exactly.
  * Other groups and rows go through dot_fit.h.
  *
- * How it computes (tni_dot_numerics): as w4g with groups of 128. Activations in int8, s = absmax / 127, q =
+ * How it computes (act8.h): as w4g with groups of 128. Activations in int8, s = absmax / 127, q =
  * round_half_even(x * (127 / absmax)); a group whose s would be denormal counts as zero. Per group an exact s32 sum of
  * (code - zero) * q; then y = fma((float)sum, weight scale * activation scale, y) in f32, groups in order of k: every
  * kernel gives the same bits. NaN or infinite activations: undefined, but harmless; such weights are refused.
@@ -87,7 +87,6 @@ typedef struct tni_dot_kind {
 
 extern const tn_format tni_dot_formats[TNI_DOT_KINDS];
 /* Of formats whose groups have scales, and of those whose rows have. */
-extern const tn_numerics tni_dot_numerics, tni_dot_row_numerics;
 /* Of a format of the family (any copy of it: by name); NULL for others. */
 const tni_dot_kind *tni_dot_kind_of(const tn_format *f);
 

@@ -6,6 +6,7 @@
 #ifndef TENON_COMMON_FORMATS_FORMATS_H
 #define TENON_COMMON_FORMATS_FORMATS_H
 
+#include "plugins/common/formats/act8.h"
 #include "plugins/common/formats/dot.h"
 #include "plugins/common/formats/e0m.h"
 #include "plugins/common/formats/f16.h"

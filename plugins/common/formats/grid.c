@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plugins/common/base/base.h"
+#include "plugins/common/formats/act8.h"
 #include "plugins/common/formats/f16.h"
 #include "plugins/common/formats/grid_fit.h"
 #include "plugins/common/formats/source.h"
@@ -21,22 +22,8 @@ struct tn_pack {
 };
 _Static_assert(ROWS == TNI_CM_SOURCE_ROWS, "blocks of the source are ours");
 
-#define NUMERICS(g, scale)                                                                              \
-  {                                                                                                     \
-    .h = TN_HDR(tn_numerics), .act_dtype = TN_DT_I8, .act_group = g, .act_scheme = TN_ACT_ABSMAX,       \
-    .act_round = TN_ROUND_HALF_EVEN, .act_max = 127.0f, .acc_inner = TN_DT_I32, .acc_outer = TN_DT_F32, \
-    .scale_dtype = scale, .denormals = TN_DENORM_FLUSH, .nan = TN_NAN_UNDEFINED, .finite_max = 1e28,    \
-  }
-static const tn_numerics numerics[] = {NUMERICS(16, TN_DT_F16),  NUMERICS(32, TN_DT_F16), NUMERICS(64, TN_DT_F16),
-                                       NUMERICS(128, TN_DT_F16), NUMERICS(16, TN_DT_F32), NUMERICS(32, TN_DT_F32),
-                                       NUMERICS(64, TN_DT_F32),  NUMERICS(128, TN_DT_F32)};
-#undef NUMERICS
-
 const tn_numerics *tni_grid_numerics(int64_t group, int64_t scale_bits) {
-  const uint32_t dtype = scale_bits == 16 ? TN_DT_F16 : TN_DT_F32;
-  for (size_t i = 0; i < sizeof numerics / sizeof *numerics; i++)
-    if (numerics[i].act_group == group && numerics[i].scale_dtype == dtype) return &numerics[i];
-  return NULL;
+  return tni_act8_numerics(group, scale_bits == 16 ? TN_DT_F16 : TN_DT_F32);
 }
 
 static const tn_numerics *grid_numerics_of(const tn_format *f, const int64_t *params, uint32_t n) {
@@ -273,12 +260,12 @@ static tn_status unpack_grid(const tn_blob *b, const int64_t box[4], float *dst)
 }
 
 /* Bits per weight: group 32, scales in binary16, bytes of zeros. */
-#define FORMAT(label, bits_, err)                                                                             \
-  {                                                                                                           \
-    .h = TN_HDR(tn_format), .name = label, .version = 1, .bits = bits_, .flags = TN_FMT_READS_QUANT,          \
-    .bits_per_weight = bits_ + 0.75f, .w_err = err, .x_err = 0.5f / 127.0f + 1e-6f, .numerics = &numerics[1], \
-    .numerics_of = grid_numerics_of, .size = grid_size_of, .begin = begin_grid, .rows = pack_grid_rows,       \
-    .end = end_grid, .unpack = unpack_grid, .grid = grid_of_grid,                                             \
+#define FORMAT(label, bits_, err)                                                                                 \
+  {                                                                                                               \
+    .h = TN_HDR(tn_format), .name = label, .version = 1, .bits = bits_, .flags = TN_FMT_READS_QUANT,              \
+    .bits_per_weight = bits_ + 0.75f, .w_err = err, .x_err = 0.5f / 127.0f + 1e-6f, .numerics = TNI_ACT8_G32_F16, \
+    .numerics_of = grid_numerics_of, .size = grid_size_of, .begin = begin_grid, .rows = pack_grid_rows,           \
+    .end = end_grid, .unpack = unpack_grid, .grid = grid_of_grid,                                                 \
   }
 const tn_format tni_grid_formats[TNI_GRID_KINDS] = {
     FORMAT("grid2", 2, TNI_GRID_ERR(2)), FORMAT("grid4", 4, TNI_GRID_ERR(4)), FORMAT("grid8", 8, TNI_GRID_ERR(8))};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "plugins/common/base/base.h"
+#include "plugins/common/formats/act8.h"
 #include "plugins/common/formats/f16.h"
 #include "plugins/common/formats/source.h"
 
@@ -22,19 +23,6 @@ struct tn_pack {
   const tn_quant *given; /* codes that are to be kept; NULL: floats */
   tn_grid grid;
 };
-
-#define NUMERICS(group)                                                                                  \
-  {                                                                                                      \
-    .h = TN_HDR(tn_numerics), .act_dtype = TN_DT_I8, .act_group = group, .act_scheme = TN_ACT_ABSMAX,    \
-    .act_round = TN_ROUND_HALF_EVEN, .act_max = 127.0f, .acc_inner = TN_DT_I32, .acc_outer = TN_DT_F32,  \
-    .scale_dtype = TN_DT_F32, .denormals = TN_DENORM_FLUSH, .nan = TN_NAN_UNDEFINED, .finite_max = 1e28, \
-  }
-static const tn_numerics numerics_16 = NUMERICS(16), numerics_32 = NUMERICS(32);
-#undef NUMERICS
-
-const tn_numerics *tni_lev_numerics(const tni_lev_kind *kind) {
-  return kind->block == 16 ? &numerics_16 : &numerics_32;
-}
 
 const tni_lev_kind *tni_lev_kind_of(const tn_format *f) {
   for (int i = 0; f && i < TNI_LEV_KINDS; i++)
@@ -317,7 +305,7 @@ static tn_status unpack_lev(const tn_blob *b, const int64_t box[4], float *dst) 
 /* Bits per weight at K 4096; errors relative to the largest of all rows: of a step above a block's own scale, and of
  * what a start clips. */
 const tn_format tni_lev_formats[TNI_LEV_KINDS] = {
-    FORMAT("lev4", 2, 4, 4.129f, 0.3f, &numerics_32), FORMAT("lev4s", 2, 4, 4.254f, 0.3f, &numerics_16),
-    FORMAT("lev3", 3, 3, 3.129f, 0.6f, &numerics_32), FORMAT("lev2", 2, 2, 2.129f, 1.0f, &numerics_32),
-    FORMAT("lev1", 2, 1, 1.629f, 1.0f, &numerics_32)};
+    FORMAT("lev4", 2, 4, 4.129f, 0.3f, TNI_ACT8_G32_F32), FORMAT("lev4s", 2, 4, 4.254f, 0.3f, TNI_ACT8_G16_F32),
+    FORMAT("lev3", 3, 3, 3.129f, 0.6f, TNI_ACT8_G32_F32), FORMAT("lev2", 2, 2, 2.129f, 1.0f, TNI_ACT8_G32_F32),
+    FORMAT("lev1", 2, 1, 1.629f, 1.0f, TNI_ACT8_G32_F32)};
 #undef FORMAT

@@ -31,7 +31,7 @@
  *
  * AND and shift make of all of them nibbles as lev4 has them, and one byte shuffle levels.
  *
- * How it computes (tni_lev_numerics): as w4g. Activations in int8, groups as long as the blocks, s = absmax / 127, q =
+ * How it computes (act8.h): as w4g. Activations in int8, groups as long as the blocks, s = absmax / 127, q =
  * round_half_even(x * (127 / absmax)); a group whose s would be denormal counts as zero. Per group an exact s32 sum of
  * level * q; then y = fma((float)sum, weight scale * activation scale, y) in f32, groups in order of k: every kernel
  * gives the same bits. NaN or infinite activations: undefined, but harmless; such weights are refused.
@@ -64,7 +64,6 @@ static inline uint32_t tni_lev_codes(const tni_lev_kind *k) {
   return 1u << ((k->bits - k->shared) * k->vec + k->shared);
 }
 const float *tni_lev_levels(const tni_lev_kind *kind);
-const tn_numerics *tni_lev_numerics(const tni_lev_kind *kind);
 /* Of a format of the family (any copy of it: by name); NULL for others. */
 const tni_lev_kind *tni_lev_kind_of(const tn_format *f);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "plugins/common/base/base.h"
+#include "plugins/common/formats/act8.h"
 #include "plugins/common/formats/f16.h"
 #include "plugins/common/formats/quant4.h"
 #include "plugins/common/formats/source.h"
@@ -20,17 +21,8 @@ struct tn_pack {
 };
 _Static_assert(ROWS == TNI_CM_SOURCE_ROWS, "blocks of the source are ours");
 
-#define NUMERICS(g)                                                                                      \
-  {                                                                                                      \
-    .h = TN_HDR(tn_numerics), .act_dtype = TN_DT_I8, .act_group = g, .act_scheme = TN_ACT_ABSMAX,        \
-    .act_round = TN_ROUND_HALF_EVEN, .act_max = 127.0f, .acc_inner = TN_DT_I32, .acc_outer = TN_DT_F32,  \
-    .scale_dtype = TN_DT_F16, .denormals = TN_DENORM_FLUSH, .nan = TN_NAN_UNDEFINED, .finite_max = 1e28, \
-  }
-static const tn_numerics w4g_numerics[2] = {NUMERICS(32), NUMERICS(128)};
-#undef NUMERICS
-
 const tn_numerics *tni_w4g_numerics(int64_t group) {
-  return group == 32 ? &w4g_numerics[0] : group == 128 ? &w4g_numerics[1] : NULL;
+  return group == 32 || group == 128 ? tni_act8_numerics(group, TN_DT_F16) : NULL;
 }
 
 static const tn_numerics *numerics_of(const tn_format *f, const int64_t *params, uint32_t n) {
@@ -201,7 +193,7 @@ const tn_format tni_w4g_format = {
     .bits_per_weight = 4.5f,
     .w_err = TNI_QUANT4_ERR,
     .x_err = 0.5f / 127.0f + 1e-6f,
-    .numerics = &w4g_numerics[0],
+    .numerics = TNI_ACT8_G32_F16,
     .numerics_of = numerics_of,
     .size = size_of,
     .begin = begin_w4g,

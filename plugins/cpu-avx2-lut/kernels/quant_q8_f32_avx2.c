@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <float.h>
 #include <immintrin.h>
 #include <string.h>
 
@@ -15,6 +14,22 @@ static inline float absmax_of(const float *x, size_t group) {
   h = _mm_max_ps(h, _mm_movehl_ps(h, h));
   h = _mm_max_ss(h, _mm_shuffle_ps(h, h, 1));
   return _mm_cvtss_f32(h);
+}
+
+/* Piece by piece: a single chain of maxima would take longer than the codes. */
+static float absmax_of_row(const float *x, size_t K) {
+  float tail[STEP] = {0};
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  __m256 m[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
+  for (size_t k = 0; k < K; k += STEP) {
+    const float *from = x + k;
+    if (K - k < STEP) from = memcpy(tail, from, (K - k) * sizeof *x);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) m[i] = _mm256_max_ps(m[i], _mm256_andnot_ps(sign, _mm256_loadu_ps(from + i * 8)));
+  }
+  float of[8];
+  _mm256_storeu_ps(of, _mm256_max_ps(_mm256_max_ps(m[0], m[1]), _mm256_max_ps(m[2], m[3])));
+  return absmax_of(of, 8);
 }
 
 /* 32 floats -> 32 codes in memory order. The conversion rounds half to even, the FP mode that every task runs in. */
@@ -63,6 +78,8 @@ __attribute__((always_inline)) static inline void quantize_q8_avx2(size_t group,
                                                                    const float *x, size_t K, size_t K_padded,
                                                                    const tni_clt_act *a, size_t m) {
   int32_t *zero = a->zero + m * a->z_stride;
+  const tni_clt_scale row = tni_clt_scale_of(a->row ? absmax_of_row(x, K) : 0);
+  if (a->row) a->row[m] = row.of;
   for (size_t k = 0; k < K_padded; k += group) {
     float tail[MAX_GROUP];
     const float *from = x + k;
@@ -71,10 +88,9 @@ __attribute__((always_inline)) static inline void quantize_q8_avx2(size_t group,
       if (k < K) memcpy(tail, from, (k + group > K ? K - k : group) * sizeof *x);
       from = tail;
     }
-    float absmax = absmax_of(from, group), s = absmax / 127.0f;
-    bool flush = s < FLT_MIN; /* declared: denormal scales count as zero */
-    *scale_at(layout, a, m, k / group) = flush ? 0.0f : s;
-    __m256 inv = _mm256_set1_ps(flush ? 0.0f : 127.0f / absmax);
+    const tni_clt_scale scale = a->row ? row : tni_clt_scale_of(absmax_of(from, group));
+    *scale_at(layout, a, m, k / group) = a->row ? 1.0f : scale.of;
+    const __m256 inv = _mm256_set1_ps(scale.inv);
     for (size_t at = 0; at < group; at += sub) {
       __m256i sums = _mm256_setzero_si256();
       for (size_t i = at; i < at + sub; i += 32) {

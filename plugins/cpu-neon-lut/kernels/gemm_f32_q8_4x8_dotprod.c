@@ -36,6 +36,9 @@ _Static_assert(offsetof(tni_arm_panel, scale) == sizeof(((tni_arm_panel *)0)->w)
 #define FINISH(i)                                                                                                \
   y##i##0 = tni_arm_add_as(group == TNI_ARM_HALVES_GROUP, y##i##0, s##i##0, vmulq_n_f32(sw0, sx[i * s_stride])); \
   y##i##1 = tni_arm_add_as(group == TNI_ARM_HALVES_GROUP, y##i##1, s##i##1, vmulq_n_f32(sw1, sx[i * s_stride]));
+#define FINISH_ROW(i)                           \
+  y##i##0 = tni_arm_add(y##i##0, s##i##0, sw0); \
+  y##i##1 = tni_arm_add(y##i##1, s##i##1, sw1);
 /* The same less zero points. */
 #define FINISH_TAKING(i)                                                                 \
   {                                                                                      \
@@ -54,8 +57,9 @@ _Static_assert(offsetof(tni_arm_panel, scale) == sizeof(((tni_arm_panel *)0)->w)
   vst1q_f32(acc + i * 16 + 4, y##i##1);
 
 #define TILE(M, REP)                                                                                                   \
-  __attribute__((always_inline)) static inline void tile_##M(size_t group, bool taking, const tni_arm_panel *p,        \
-                                                             const tni_clt_act *act, size_t m, size_t n, float *acc) { \
+  __attribute__((always_inline)) static inline void tile_##M(size_t group, bool taking, bool by_row,                   \
+                                                             const tni_arm_panel *p, const tni_clt_act *act, size_t m, \
+                                                             size_t n, float *acc) {                                   \
     const size_t q_stride = act->q_stride, s_stride = act->s_stride;                                                   \
     const int8_t *q = act->q + m * q_stride + p->first_group * group, *w = (const int8_t *)p->w + n * 4;               \
     const int32_t *word = act->zero + m * act->z_stride + p->first_group * 4;                                          \
@@ -71,6 +75,8 @@ _Static_assert(offsetof(tni_arm_panel, scale) == sizeof(((tni_arm_panel *)0)->w)
       float32x4_t sw0 = vld1q_f32(&p->scale[g][n]), sw1 = vld1q_f32(&p->scale[g][n + 4]);                              \
       if (taking) {                                                                                                    \
         REP(FINISH_TAKING)                                                                                             \
+      } else if (by_row) {                                                                                             \
+        REP(FINISH_ROW)                                                                                                \
       } else {                                                                                                         \
         REP(FINISH)                                                                                                    \
       }                                                                                                                \
@@ -86,6 +92,7 @@ TILE(4, REP4)
 #undef TILE
 #undef STORE
 #undef FINISH_TAKING
+#undef FINISH_ROW
 #undef FINISH
 #undef QUAD
 #undef DOT3
@@ -101,36 +108,34 @@ TILE(4, REP4)
 #undef REP2
 #undef REP1
 
-__attribute__((always_inline)) static inline void multiply_tiles_dotprod(size_t group, bool taking,
-                                                                         const tni_arm_panel *p, const tni_clt_act *a,
-                                                                         size_t m0, size_t m1, float *acc) {
+/* by_row: x has no scales of groups. */
+__attribute__((always_inline)) static inline void multiply_tiles(size_t group, bool taking, bool by_row,
+                                                                 const tni_arm_panel *p, const tni_clt_act *a,
+                                                                 size_t m0, size_t m1, float *acc) {
   for (size_t m = m0; m < m1; m += TILE_M, acc += TILE_M * TNI_CLT_ROWS) {
     for (size_t n = 0; n < TNI_CLT_ROWS; n += TILE_N) {
       switch (m1 - m) {
         case 1:
-          tile_1(group, taking, p, a, m, n, acc + n);
+          tile_1(group, taking, by_row, p, a, m, n, acc + n);
           break;
         case 2:
-          tile_2(group, taking, p, a, m, n, acc + n);
+          tile_2(group, taking, by_row, p, a, m, n, acc + n);
           break;
         case 3:
-          tile_3(group, taking, p, a, m, n, acc + n);
+          tile_3(group, taking, by_row, p, a, m, n, acc + n);
           break;
         default:
-          tile_4(group, taking, p, a, m, n, acc + n);
+          tile_4(group, taking, by_row, p, a, m, n, acc + n);
       }
     }
   }
 }
 
-#define TILES_OF(group)                                               \
-  TNI_ARM_TILES(tiles, group, dotprod, multiply_tiles_dotprod, false) \
-  TNI_ARM_TILES(taking, group, dotprod, multiply_tiles_dotprod, true)
-TILES_OF(16)
-TILES_OF(32)
-TILES_OF(64)
-TILES_OF(128)
-TNI_ARM_TILES(tiles, 256, dotprod, multiply_tiles_dotprod, false)
+TNI_ARM_TILES_OF(16, dotprod, multiply_tiles)
+TNI_ARM_TILES_OF(32, dotprod, multiply_tiles)
+TNI_ARM_TILES_OF(64, dotprod, multiply_tiles)
+TNI_ARM_TILES_OF(128, dotprod, multiply_tiles)
+TNI_ARM_TILES_BY(tiles, 256, dotprod, multiply_tiles, false, false)
 
 #define TILES_dotprod(bits, group) \
   (tni_arm_tiles) { false, tiles##group##_dotprod, taking##group##_dotprod }

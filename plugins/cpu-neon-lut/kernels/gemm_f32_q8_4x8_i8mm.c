@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tiles of activations times 16 outputs by SMMLA: a register of s32 is two rows by two outputs. Four rows by eight
- * outputs at a time; sums stay two by two until the panel's end, so scales come two by two as well.
+ * Tiles of activations times 16 outputs by SMMLA: a register of s32 is two rows by two outputs. Six rows by eight
+ * outputs at a time, or four where groups are short: at their many ends registers run out. Sums stay two by two until
+ * the panel's end, so scales come two by two as well.
  */
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
 #include "plugins/cpu-neon-lut/kernels/levels.h"
 #include "plugins/cpu-neon-lut/kernels/tern17.h"
 
-enum { TILE_M = 8, TILE_N = 8 };
+enum { TILE_M = 8, TILE_N = 8, MOST_ROWS = 6 };
 
 /* Outputs n, n + 1 of two rows. */
 static inline float32x4_t load_pair(const float *r0, const float *r1, size_t n) {
@@ -38,82 +39,142 @@ static inline float32x4_t less_zeros_i8mm(float32x4_t v, const tni_arm_panel *p,
   return p->rests ? vfmaq_f32(v, twice(&p->rest[g][n]), t) : v;
 }
 
-/* s a b: rows 2a, 2a + 1, outputs 2b, 2b + 1. */
-#define EACH(F) F(0, 0) F(0, 1) F(0, 2) F(0, 3) F(1, 0) F(1, 1) F(1, 2) F(1, 3)
-#define LOAD(i, j) float32x4_t y##i##j = load_pair(row[2 * i], row[2 * i + 1], n + 2 * j);
-#define START(i, j) int32x4_t s##i##j = tni_arm_start(begin + 4 * i);
-#define DOT(i, j) s##i##j = vmmlaq_s32(s##i##j, a##i, w##j);
-#define FINISH(i, j) y##i##j = tni_arm_add_as(group == TNI_ARM_HALVES_GROUP, y##i##j, s##i##j, vmulq_f32(sw##j, sx##i));
+/* y, s of i, j: rows 2i, 2i + 1, outputs 2j, 2j + 1. */
+#define FOUR(F, i) F(i, 0) F(i, 1) F(i, 2) F(i, 3)
+#define PAIRS2(F) F(0) F(1)
+#define PAIRS3(F) PAIRS2(F) F(2)
+#define TAKE_PLACE(i)               \
+  const int8_t *q##i = at[i].q;     \
+  const float *sx##i = at[i].scale; \
+  const int32_t *zero##i = at[i].zero, *begin##i = alike ? plain : at[i].zero;
+#define LOAD_ONE(i, j) float32x4_t y##i##j = load_pair(row[2 * i], row[2 * i + 1], n + 2 * j);
+#define LOAD(i) FOUR(LOAD_ONE, i)
+#define START_ONE(i, j) int32x4_t s##i##j = tni_arm_start(begin##i);
+#define START(i) FOUR(START_ONE, i)
+#define CODES(i) const int8x16_t a##i = vld1q_s8(q##i);
+#define DOT_ONE(i, j) s##i##j = vmmlaq_s32(s##i##j, a##i, w##j);
+#define DOT(i) FOUR(DOT_ONE, i) q##i += 64;
+#define FINISH_ROW_ONE(i, j) y##i##j = tni_arm_add(y##i##j, s##i##j, sw##j);
+#define FINISH_ROW(i) FOUR(FINISH_ROW_ONE, i)
+#define FINISH_ONE(i, j) \
+  y##i##j = tni_arm_add_as(group == TNI_ARM_HALVES_GROUP, y##i##j, s##i##j, vmulq_f32(sw##j, x##i));
+#define SCALES(i) const float32x4_t x##i = by_row ? vdupq_n_f32(1) : vld1q_f32(sx##i);
+#define FINISH(i) FOUR(FINISH_ONE, i)
 /* The same less zero points: the rows' sums of x are two by two too. */
-#define SUM(i) const float32x4_t t##i = tni_arm_codes_sum_f32(zero + 4 * i);
-#define TAKE(i, j) const float32x4_t v##i##j = less_zeros_i8mm(tni_arm_sum(s##i##j), p, g, n + 2 * j, t##i);
-#define FINISH_TAKING(i, j) y##i##j = vfmaq_f32(y##i##j, v##i##j, vmulq_f32(sw##j, sx##i));
-#define STORE(i, j) store_pair(row[2 * i], row[2 * i + 1], n + 2 * j, y##i##j);
-
-/* Four rows of a tile, eight outputs from n on, over one panel. q, zero, scale: of the first of the rows. */
-__attribute__((always_inline)) static inline void quarter(size_t group, bool taking, const tni_arm_panel *p,
-                                                          const float *scales, const int8_t *q, const int32_t *zero,
-                                                          const float *scale, size_t n, float *const row[4]) {
-  static const int32_t plain[8] = {TNI_CLT_START, TNI_CLT_START, TNI_CLT_START, TNI_CLT_START,
-                                   TNI_CLT_START, TNI_CLT_START, TNI_CLT_START, TNI_CLT_START};
-  const int8_t *w = (const int8_t *)p->w + n * 8;
-  const bool alike = taking || p->plain;
-  const int32_t *begin = alike ? plain : zero;
-  EACH(LOAD)
-  for (size_t g = 0; g < p->groups; g++, zero += 16, begin += alike ? 0 : 16, scale += 16) {
-    EACH(START)
-#pragma GCC unroll 4
-    for (size_t k = 0; k < group; k += 8, q += 64, w += 128) {
-      int8x16_t a0 = vld1q_s8(q), a1 = vld1q_s8(q + 16);
-      int8x16_t w0 = vld1q_s8(w), w1 = vld1q_s8(w + 16), w2 = vld1q_s8(w + 32), w3 = vld1q_s8(w + 48);
-      EACH(DOT)
-    }
-    float32x4_t sx0 = vld1q_f32(scale), sx1 = vld1q_f32(scale + 4);
-    const float *of = scales + g * TWICE + 2 * n;
-    const float32x4_t sw0 = vld1q_f32(of), sw1 = vld1q_f32(of + 4), sw2 = vld1q_f32(of + 8), sw3 = vld1q_f32(of + 12);
-    if (taking) {
-      SUM(0) SUM(1) EACH(TAKE) EACH(FINISH_TAKING)
-    } else {
-      EACH(FINISH)
-    }
+#define TAKING_ONE(i, j) \
+  y##i##j = vfmaq_f32(y##i##j, less_zeros_i8mm(tni_arm_sum(s##i##j), p, g, n + 2 * j, sum), vmulq_f32(sw##j, x##i));
+#define TAKING(i)                                           \
+  {                                                         \
+    const float32x4_t sum = tni_arm_codes_sum_f32(zero##i); \
+    FOUR(TAKING_ONE, i)                                     \
   }
-  EACH(STORE)
-}
-#undef STORE
-#undef FINISH_TAKING
-#undef TAKE
-#undef SUM
-#undef FINISH
-#undef DOT
-#undef START
-#undef LOAD
-#undef EACH
+#define NEXT(i) zero##i += 16, begin##i += alike ? 0 : 16, sx##i += 16;
+#define STORE_ONE(i, j) store_pair(row[2 * i], row[2 * i + 1], n + 2 * j, y##i##j);
+#define STORE(i) FOUR(STORE_ONE, i)
 
-__attribute__((always_inline)) static inline void multiply_tiles_i8mm(size_t group, bool taking, const tni_arm_panel *p,
-                                                                      const tni_clt_act *a, size_t m0, size_t m1,
-                                                                      float *acc) {
+/* Where two rows of a tile lie. */
+typedef struct pair_place {
+  const int8_t *q;
+  const int32_t *zero;
+  const float *scale;
+} pair_place;
+
+static const int32_t plain[8] = {TNI_CLT_START, TNI_CLT_START, TNI_CLT_START, TNI_CLT_START,
+                                 TNI_CLT_START, TNI_CLT_START, TNI_CLT_START, TNI_CLT_START};
+
+/* So many pairs of rows, eight outputs from n on, over one panel. by_row: x has no scales of groups. */
+#define TILE(name, PAIRS)                                                                                      \
+  __attribute__((always_inline)) static inline void name(size_t group, bool taking, bool by_row,               \
+                                                         const tni_arm_panel *p, const float *scales,          \
+                                                         const pair_place *at, size_t n, float *const *row) {  \
+    const int8_t *w = (const int8_t *)p->w + n * 8;                                                            \
+    const bool alike = taking || p->plain;                                                                     \
+    PAIRS(TAKE_PLACE)                                                                                          \
+    PAIRS(LOAD)                                                                                                \
+    for (size_t g = 0; g < p->groups; g++) {                                                                   \
+      PAIRS(START)                                                                                             \
+      _Pragma("GCC unroll 4") for (size_t k = 0; k < group; k += 8, w += 128) {                                \
+        PAIRS(CODES)                                                                                           \
+        const int8x16_t w0 = vld1q_s8(w), w1 = vld1q_s8(w + 16), w2 = vld1q_s8(w + 32), w3 = vld1q_s8(w + 48); \
+        PAIRS(DOT)                                                                                             \
+      }                                                                                                        \
+      PAIRS(SCALES)                                                                                            \
+      const float *of = scales + g * TWICE + 2 * n;                                                            \
+      const float32x4_t sw0 = vld1q_f32(of), sw1 = vld1q_f32(of + 4), sw2 = vld1q_f32(of + 8),                 \
+                        sw3 = vld1q_f32(of + 12);                                                              \
+      if (taking) {                                                                                            \
+        PAIRS(TAKING)                                                                                          \
+      } else if (by_row) {                                                                                     \
+        PAIRS(FINISH_ROW)                                                                                      \
+      } else {                                                                                                 \
+        PAIRS(FINISH)                                                                                          \
+      }                                                                                                        \
+      PAIRS(NEXT)                                                                                              \
+    }                                                                                                          \
+    PAIRS(STORE)                                                                                               \
+  }
+TILE(four_rows, PAIRS2)
+TILE(six_rows, PAIRS3)
+#undef TILE
+#undef STORE
+#undef STORE_ONE
+#undef NEXT
+#undef TAKING
+#undef TAKING_ONE
+#undef FINISH
+#undef FINISH_ONE
+#undef FINISH_ROW
+#undef FINISH_ROW_ONE
+#undef DOT
+#undef DOT_ONE
+#undef CODES
+#undef START
+#undef START_ONE
+#undef LOAD
+#undef LOAD_ONE
+#undef TAKE_PLACE
+#undef PAIRS3
+#undef PAIRS2
+#undef FOUR
+
+/* Rows m .. of a, two by two. */
+static pair_place place_of(const tni_arm_panel *p, const tni_clt_act *a, size_t group, size_t m) {
+  const size_t t = m / TILE_M, pair = m % TILE_M / 2;
+  return (pair_place){.q = a->q + t * a->q_stride + p->first_group * group * TILE_M + pair * 16,
+                      .zero = a->zero + t * a->z_stride + p->first_group * 16 + pair * 4,
+                      .scale = a->scale + t * a->s_stride + p->first_group * 16 + pair * 4};
+}
+
+/* Of so many rows that are left those to take next: seven and eight as two times four. */
+static size_t rows_next(size_t group, size_t left) { return group < 64 || left < 5 || left == 7 || left == 8 ? 4 : 6; }
+
+__attribute__((always_inline)) static inline void multiply_tiles(size_t group, bool taking, bool by_row,
+                                                                 const tni_arm_panel *p, const tni_clt_act *a,
+                                                                 size_t m0, size_t m1, float *acc) {
   float nowhere[TNI_CLT_ROWS] = {0}; /* for rows that the last tile lacks */
   float scales[TNI_ARM_PANEL_GROUPS * TWICE];
   put_twice(p, scales);
-  for (size_t m = m0; m < m1; m += 4) {
-    size_t t = m / TILE_M, half = m % TILE_M / 4;
-    const int8_t *q = a->q + t * a->q_stride + p->first_group * group * TILE_M + half * 32;
-    const int32_t *zero = a->zero + t * a->z_stride + p->first_group * 16 + half * 8;
-    const float *scale = a->scale + t * a->s_stride + p->first_group * 16 + half * 8;
-    float *row[4];
-    for (size_t i = 0; i < 4; i++) row[i] = m + i < m1 ? acc + (m + i - m0) * TNI_CLT_ROWS : nowhere;
-    for (size_t n = 0; n < TNI_CLT_ROWS; n += TILE_N) quarter(group, taking, p, scales, q, zero, scale, n, row);
+  for (size_t m = m0, rows; m < m1; m += rows) {
+    pair_place at[MOST_ROWS / 2];
+    float *row[MOST_ROWS];
+    rows = rows_next(group, m1 - m);
+    for (size_t i = 0; i < rows; i += 2) at[i / 2] = place_of(p, a, group, m + i < m1 ? m + i : m);
+    if (group < 64) at[1].q = at[0].q + 16;
+    for (size_t i = 0; i < rows; i++) row[i] = m + i < m1 ? acc + (m + i - m0) * TNI_CLT_ROWS : nowhere;
+    for (size_t n = 0; n < TNI_CLT_ROWS; n += TILE_N) {
+      if (group < 64 || rows == 4)
+        four_rows(group, taking, by_row, p, scales, at, n, row);
+      else
+        six_rows(group, taking, by_row, p, scales, at, n, row);
+    }
   }
 }
 
-#define TILES_OF(group)                                         \
-  TNI_ARM_TILES(tiles, group, i8mm, multiply_tiles_i8mm, false) \
-  TNI_ARM_TILES(taking, group, i8mm, multiply_tiles_i8mm, true)
-TILES_OF(16)
-TILES_OF(32)
-TILES_OF(64)
-TILES_OF(128)
-TNI_ARM_TILES(tiles, 256, i8mm, multiply_tiles_i8mm, false)
+TNI_ARM_TILES_OF(16, i8mm, multiply_tiles)
+TNI_ARM_TILES_OF(32, i8mm, multiply_tiles)
+TNI_ARM_TILES_OF(64, i8mm, multiply_tiles)
+TNI_ARM_TILES_OF(128, i8mm, multiply_tiles)
+TNI_ARM_TILES_BY(tiles, 256, i8mm, multiply_tiles, false, false)
 
 #define TILES_i8mm(bits, group) \
   (tni_arm_tiles) { true, tiles##group##_i8mm, taking##group##_i8mm }

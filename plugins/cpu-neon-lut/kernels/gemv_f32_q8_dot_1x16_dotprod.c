@@ -143,14 +143,16 @@ typedef sums16 (*sums_fn)(const uint8_t *code, const int8_t *q, sums16 t, uint8x
 typedef float32x4_t (*ended_fn)(int32x4_t s, float32x4_t own);
 
 #define SCALES(i) const float32x4_t rows##i = head ? tni_arm_floats(block + 16 * i) : vdupq_n_f32(0);
-#define ADD(i) \
-  y##i = vfmaq_f32(y##i, ended(s.s##i, own), vmulq_n_f32(head ? rows##i : tni_arm_scales(at.halves + 8 * i), *sx));
+#define ADD(i)                               \
+  y##i = vfmaq_f32(y##i, ended(s.s##i, own), \
+                   tni_arm_joined(by_row, head ? rows##i : tni_arm_scales(at.halves + 8 * i), sx));
 #define STORE(i) vst1q_f32(acc + 4 * i, y##i);
 
 /* zero: 4, 1, 0 or SIGNS. */
 __attribute__((always_inline)) static inline void gemv_dot(sums_fn sums, ended_fn ended, size_t code_bytes, size_t head,
-                                                           int32_t zero, bool palette, const uint8_t *block,
-                                                           size_t superblocks, const tni_clt_act *a, float *acc) {
+                                                           int32_t zero, bool palette, bool by_row,
+                                                           const uint8_t *block, size_t superblocks,
+                                                           const tni_clt_act *a, float *acc) {
   const uint8x16_t levels = palette ? tni_arm_palette(block) : vdupq_n_u8(0);
   const int8_t *q = a->q;
   const int32_t *word = a->zero;
@@ -166,11 +168,10 @@ __attribute__((always_inline)) static inline void gemv_dot(sums_fn sums, ended_f
   EACH(STORE)
 }
 
-#define KERNEL(id, code_bytes, head, zero, ended, palette)                                                         \
-  void tni_arm_gemv_f32_q8g128_##id##_1x16_dotprod(const uint8_t *block, size_t superblocks, const tni_clt_act *a, \
-                                                   float *acc) {                                                   \
-    gemv_dot(sums_##id, ended, code_bytes, head, zero, palette, block, superblocks, a, acc);                       \
-  }
+#define KERNEL(id, code_bytes, head, zero, ended, palette)                                                          \
+  TNI_ARM_BY_ROW(tni_arm_gemv_f32_q8g128_##id##_1x16_dotprod,                                                       \
+                 gemv_dot(sums_##id, ended, code_bytes, head, zero, palette, true, row_block, superblocks, a, acc), \
+                 gemv_dot(sums_##id, ended, code_bytes, head, zero, palette, false, row_block, superblocks, a, acc))
 KERNEL(w3g, 768, 0, 4, plain_sum, false)
 KERNEL(w1g, 256, 0, SIGNS, signs_sum, false)
 KERNEL(tern20, 512, 64, 1, plain_sum, false)

@@ -20,10 +20,10 @@
     DOT(s##i, tni_arm_lev_high(table, w), x, 3);                     \
   }
 #define START(i) int32x4_t s##i = tni_arm_start(tni_arm_plain);
-#define ADD(i) y##i = tni_arm_add(y##i, s##i, vmulq_n_f32(vmulq_f32(parent.f##i, step.f##i), *sx));
+#define ADD(i) y##i = tni_arm_add(y##i, s##i, tni_arm_joined(by_row, vmulq_f32(parent.f##i, step.f##i), sx));
 #define STORE(i) vst1q_f32(acc + 4 * i, y##i);
 
-__attribute__((always_inline)) static inline void gemv_lev(uint32_t which, uint32_t group, uint32_t bytes,
+__attribute__((always_inline)) static inline void gemv_lev(uint32_t which, uint32_t group, uint32_t bytes, bool by_row,
                                                            const uint8_t *head, size_t blocks, const tni_clt_act *a,
                                                            float *acc) {
   const uint8x16_t table = tni_arm_lev_table(which);
@@ -46,9 +46,8 @@ __attribute__((always_inline)) static inline void gemv_lev(uint32_t which, uint3
   EACH(STORE)
 }
 
-#define KERNEL(id, ID, group, bytes)                                                                   \
-  void tni_arm_gemv_f32_q8g##group##_##id##_1x16_dotprod(const uint8_t *row_block, size_t superblocks, \
-                                                         const tni_clt_act *a, float *acc) {           \
-    gemv_lev(TNI_##ID, group, bytes, row_block, superblocks, a, acc);                                  \
-  }
+#define KERNEL(id, ID, group, bytes)                                                     \
+  TNI_ARM_BY_ROW(tni_arm_gemv_f32_q8g##group##_##id##_1x16_dotprod,                      \
+                 gemv_lev(TNI_##ID, group, bytes, true, row_block, superblocks, a, acc), \
+                 gemv_lev(TNI_##ID, group, bytes, false, row_block, superblocks, a, acc))
 TNI_ARM_EACH_LEV(KERNEL)

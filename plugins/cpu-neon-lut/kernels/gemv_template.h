@@ -44,8 +44,9 @@ static inline float32x4_t less_zeros(float32x4_t v, const uint8_t *zeros, float 
   return vfmaq_f32(vfmaq_f32(v, vsubq_f32(vdupq_n_f32(half), whole), t), vsubq_f32(whole, zero), t);
 }
 
-__attribute__((always_inline)) static inline void gemv_arm(tni_grid_layout l, const uint8_t *block, size_t superblocks,
-                                                           const tni_clt_act *act, float *acc) {
+/* by_row: x has no scales of groups. */
+__attribute__((always_inline)) static inline void gemv_arm(tni_grid_layout l, bool by_row, const uint8_t *block,
+                                                           size_t superblocks, const tni_clt_act *act, float *acc) {
   const size_t code_bytes = l.group * TNI_CLT_ROWS * l.bits / 8;
   const int8_t *q = act->q;
   const float *sx = act->scale;
@@ -58,7 +59,7 @@ __attribute__((always_inline)) static inline void gemv_arm(tni_grid_layout l, co
       const sums16 s = group_sums(l.bits, l.group, code, q, starts_of(&l, zeros + at, word));
 #define CONVERT(i) float32x4_t v##i = tni_arm_sum(s.s##i);
 #define TAKE(i) v##i = less_zeros(v##i, zeros + 4 * (at + 4 * i), (float)(1 << (l.bits - 1)), t);
-#define ADD(i) y##i = vfmaq_f32(y##i, v##i, vmulq_n_f32(tni_arm_scales_at(&l, block, at + 4 * i), *sx));
+#define ADD(i) y##i = vfmaq_f32(y##i, v##i, tni_arm_joined(by_row, tni_arm_scales_at(&l, block, at + 4 * i), sx));
       EACH(CONVERT)
       if (l.zero_bits == 32) {
         const float32x4_t t = tni_arm_codes_sum_f32(word);
@@ -78,14 +79,18 @@ __attribute__((always_inline)) static inline void gemv_arm(tni_grid_layout l, co
 
 #define KERNEL(name, layout)                                                                  \
   void name(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, float *acc) { \
-    gemv_arm(layout, row_block, superblocks, a, acc);                                         \
+    gemv_arm(layout, false, row_block, superblocks, a, acc);                                  \
   }
+/* With a loop of its own where a row of x has one scale. */
+#define KERNEL_TWICE(name, layout)                                             \
+  TNI_ARM_BY_ROW(name, gemv_arm(layout, true, row_block, superblocks, a, acc), \
+                 gemv_arm(layout, false, row_block, superblocks, a, acc))
 #define W4G_NAMED(group, isa) tni_arm_gemv_f32_q8g##group##_w4g##group##_1x16_##isa
-#define W4G_OF(group, isa) KERNEL(W4G_NAMED(group, isa), tni_arm_w4g(group))
+#define W4G_OF(group, isa) KERNEL_TWICE(W4G_NAMED(group, isa), tni_arm_w4g(group))
 #define W4G(group, isa) W4G_OF(group, isa)
 /* w8g and w2g (dot.h): grids of one way. */
 #define DOT_GRID_NAMED(id, isa) tni_arm_gemv_f32_q8g128_##id##_1x16_##isa
-#define DOT_GRID_OF(id, bits, isa) KERNEL(DOT_GRID_NAMED(id, isa), tni_grid_layout_of(bits, TNI_DOT_GROUP, 16, 0))
+#define DOT_GRID_OF(id, bits, isa) KERNEL_TWICE(DOT_GRID_NAMED(id, isa), tni_grid_layout_of(bits, TNI_DOT_GROUP, 16, 0))
 #define DOT_GRID_WITH(id, bits, isa) DOT_GRID_OF(id, bits, isa)
 #define DOT_GRID(id, bits) DOT_GRID_WITH(id, bits, ISA)
 #define GRID_NAMED(group, bits, isa) tni_arm_gemv_f32_q8g##group##_grid##bits##_1x16_##isa
@@ -105,6 +110,7 @@ KERNELS
 #undef W4G
 #undef W4G_OF
 #undef W4G_NAMED
+#undef KERNEL_TWICE
 #undef KERNEL
 #undef KERNELS
 #undef BYTES_LESS

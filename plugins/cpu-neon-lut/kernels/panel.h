@@ -172,6 +172,22 @@ static inline tni_arm_words tni_arm_words_of(const tni_arm_panel *p, const tni_c
     multiply(group, taking, p, a, m0, m1, acc);                                                                     \
   }
 
+/* The same of a function that takes scales by row, and one for each group of k: by rows where x has those. */
+#define TNI_ARM_TILES_BY(name, group, isa, multiply, taking, by_row)                                                \
+  static void name##group##_##isa(const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) { \
+    multiply(group, taking, by_row, p, a, m0, m1, acc);                                                             \
+  }
+#define TNI_ARM_TILES_OF(group, isa, multiply)                                                \
+  __attribute__((noinline))                                                                   \
+  TNI_ARM_TILES_BY(rows, group, isa, multiply, false, true) static void tiles##group##_##isa( \
+      const tni_arm_panel *p, const tni_clt_act *a, size_t m0, size_t m1, float *acc) {       \
+    if (a->row)                                                                               \
+      rows##group##_##isa(p, a, m0, m1, acc);                                                 \
+    else                                                                                      \
+      multiply(group, false, false, p, a, m0, m1, acc);                                       \
+  }                                                                                           \
+  TNI_ARM_TILES_BY(taking, group, isa, multiply, true, false)
+
 /* Kernels of w4g and of grids; TILES_isa(bits, group) gives their tni_arm_tiles. */
 #define TNI_ARM_GEMM_W4G(group, tile, isa)                                                                    \
   void tni_arm_gemm_f32_q8g##group##_w4g##group##_##tile##_##isa(                                             \

@@ -3,7 +3,6 @@
  * Activations in 8 bits, row by row or into tiles of 8 or 16 rows: one code, since only the places differ.
  */
 #include <arm_neon.h>
-#include <float.h>
 #include <string.h>
 
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
@@ -23,6 +22,22 @@ static inline float absmax_of(const float *x, size_t group) {
   float32x4_t m = vdupq_n_f32(0);
   for (size_t i = 0; i < group; i += 4) m = vmaxnmq_f32(m, vabsq_f32(vld1q_f32(x + i)));
   return vmaxnmvq_f32(m);
+}
+
+/* Four at a time: a single chain of maxima would take longer than the codes. */
+static float absmax_of_row(const float *x, size_t K) {
+  enum { STEP = 16 };
+  float tail[STEP] = {0};
+  float32x4_t m0 = vdupq_n_f32(0), m1 = m0, m2 = m0, m3 = m0;
+  for (size_t k = 0; k < K; k += STEP) {
+    const float *from = x + k;
+    if (K - k < STEP) from = memcpy(tail, from, (K - k) * sizeof *x);
+    m0 = vmaxnmq_f32(m0, vabsq_f32(vld1q_f32(from)));
+    m1 = vmaxnmq_f32(m1, vabsq_f32(vld1q_f32(from + 4)));
+    m2 = vmaxnmq_f32(m2, vabsq_f32(vld1q_f32(from + 8)));
+    m3 = vmaxnmq_f32(m3, vabsq_f32(vld1q_f32(from + 12)));
+  }
+  return vmaxnmvq_f32(vmaxnmq_f32(vmaxnmq_f32(m0, m1), vmaxnmq_f32(m2, m3)));
 }
 
 static inline int32x4_t rounded_codes(const float *x, float32x4_t inv) {
@@ -69,7 +84,9 @@ __attribute__((always_inline)) static inline int32_t write_codes(const float *x,
 }
 
 __attribute__((always_inline)) static inline void quantize_q8_neon(size_t group, size_t rows, const float *x, size_t K,
-                                                                   size_t K_padded, code_place p) {
+                                                                   size_t K_padded, float *row_scale, code_place p) {
+  const tni_clt_scale row = tni_clt_scale_of(row_scale ? absmax_of_row(x, K) : 0);
+  if (row_scale) *row_scale = row.of;
   for (size_t k = 0; k < K_padded; k += group, p.scale += p.scale_pitch, p.zero += p.zero_pitch) {
     float tail[MAX_GROUP];
     const float *from = x + k;
@@ -78,11 +95,10 @@ __attribute__((always_inline)) static inline void quantize_q8_neon(size_t group,
       if (k < K) memcpy(tail, from, (K - k) * sizeof *x);
       from = tail;
     }
-    float absmax = absmax_of(from, group), s = absmax / 127.0f;
-    bool flush = s < FLT_MIN; /* declared: denormal scales count as zero */
-    if (flush) s = 0;
+    const tni_clt_scale c = row_scale ? row : tni_clt_scale_of(absmax_of(from, group));
+    const float s = row_scale ? 1.0f : c.of;
     int8_t *q = p.q + k / (rows == TALL_ROWS ? 4 : 8) * p.step;
-    int32_t sum = write_codes(from, group, flush ? 0.0f : 127.0f / absmax, rows, q, p.step);
+    int32_t sum = write_codes(from, group, c.inv, rows, q, p.step);
     int32_t start = TNI_CLT_START - 8 * sum;
     if (rows == TALL_ROWS) {
       *p.scale = s;
@@ -96,6 +112,9 @@ __attribute__((always_inline)) static inline void quantize_q8_neon(size_t group,
     }
   }
 }
+
+/* Where the scale of row m goes, of those that have one. */
+static float *scale_of_row(const tni_clt_act *a, size_t m) { return a->row ? a->row + m : NULL; }
 
 static code_place row_of(const tni_clt_act *a, size_t m) {
   return (code_place){.q = a->q + m * a->q_stride,
@@ -129,15 +148,15 @@ static code_place row_of_tall(const tni_clt_act *a, size_t m) {
 #define QUANT(group)                                                                                \
   void tni_arm_quant_q8g##group##s_f32_1x##group##_neon(const float *x, size_t K, size_t K_padded,  \
                                                         const tni_clt_act *a, size_t m) {           \
-    quantize_q8_neon(group, 1, x, K, K_padded, row_of(a, m));                                       \
+    quantize_q8_neon(group, 1, x, K, K_padded, scale_of_row(a, m), row_of(a, m));                   \
   }                                                                                                 \
   void tni_arm_quant_q8g##group##s_f32_8x##group##_neon(const float *x, size_t K, size_t K_padded,  \
                                                         const tni_clt_act *a, size_t m) {           \
-    quantize_q8_neon(group, TILE_ROWS, x, K, K_padded, row_of_tile(a, m));                          \
+    quantize_q8_neon(group, TILE_ROWS, x, K, K_padded, scale_of_row(a, m), row_of_tile(a, m));      \
   }                                                                                                 \
   void tni_arm_quant_q8g##group##s_f32_16x##group##_neon(const float *x, size_t K, size_t K_padded, \
                                                          const tni_clt_act *a, size_t m) {          \
-    quantize_q8_neon(group, TALL_ROWS, x, K, K_padded, row_of_tall(a, m));                          \
+    quantize_q8_neon(group, TALL_ROWS, x, K, K_padded, scale_of_row(a, m), row_of_tall(a, m));      \
   }
 QUANT(16)
 QUANT(32)

@@ -25,6 +25,26 @@ static inline float32x4_t tni_arm_scales_at(const tni_grid_layout *l, const uint
   return l->scale_bits == 16 ? tni_arm_scales(sb + 2 * at) : tni_arm_floats(sb + 4 * at);
 }
 
+/* The weights' scales times that of a group of x; by_row: x has none. */
+__attribute__((always_inline)) static inline float32x4_t tni_arm_joined(bool by_row, float32x4_t scales,
+                                                                        const float *of_x) {
+  return by_row ? scales : vmulq_n_f32(scales, *of_x);
+}
+
+/* A GEMV with a function of its own for rows of x that have one scale, name_by_row: `rows` there, else `groups`. */
+#define TNI_ARM_BY_ROW(name, rows, groups) TNI_ARM_BY_ROW_NAMED(name, rows, groups)
+#define TNI_ARM_BY_ROW_NAMED(name, rows, groups)                                                    \
+  __attribute__((noinline)) static void name##_by_row(const uint8_t *row_block, size_t superblocks, \
+                                                      const tni_clt_act *a, float *acc) {           \
+    rows;                                                                                           \
+  }                                                                                                 \
+  void name(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, float *acc) {       \
+    if (a->row)                                                                                     \
+      name##_by_row(row_block, superblocks, a, acc);                                                \
+    else                                                                                            \
+      groups;                                                                                       \
+  }
+
 /* A sum that began at TNI_CLT_START is, read as a float, 1.5 * 2^23 + sum: a subtraction converts it, exactly while
  * |sum| < 2^22 (128 * 255 * 127 is less), at several times the rate of a conversion. */
 #define TNI_ARM_START_FLOAT 12582912.0f

@@ -67,6 +67,9 @@ enum { TNI_CLT_SLAB_K = 64 };
 typedef struct tni_clt_act {
   int8_t *q;    /* codes in -127..127 */
   float *scale; /* a row has one for each group */
+  /* NULL, or [M]: a scale for each row, and those of groups are 1. What GEMV and GEMM give is then to be multiplied
+   * with it, and they may rely on the 1. Prologues of codes in 8 bits. */
+  float *row;
   int32_t *zero;
   size_t q_stride, s_stride, z_stride;
   size_t slab_stride, group_stride; /* 0 but for TNI_CLT_SLABS */
@@ -83,6 +86,15 @@ typedef struct tni_clt_act_room {
 tni_clt_act_room tni_clt_act_room_of(uint32_t layout, size_t K_padded, size_t group);
 /* M rows in memory that has room for them: ceil(M / room->rows) times what it says. */
 tni_clt_act tni_clt_act_of(const tni_clt_act_room *room, size_t M, void *q, void *scale, void *zero);
+
+/* Of codes in 8 bits; both 0 where the scale would be denormal, which is declared. */
+typedef struct tni_clt_scale {
+  float of, inv;
+} tni_clt_scale;
+static inline tni_clt_scale tni_clt_scale_of(float absmax) {
+  const float s = absmax / 127.0f;
+  return s < 0x1p-126f ? (tni_clt_scale){0, 0} : (tni_clt_scale){s, 127.0f / absmax};
+}
 
 /* x[K] -> row m of a: all of its K_padded codes, its scales and zero words. */
 typedef void (*tni_clt_quant_fn)(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -15,17 +14,18 @@ static int8_t code_of(float v) {
   return (int8_t)(int32_t)((v + magic) - magic);
 }
 
-static float quantize_group(const float *x, size_t group, int8_t *q) {
+static float absmax_of(const float *x, size_t n) {
   float absmax = 0;
-  for (size_t i = 0; i < group; i++) absmax = fabsf(x[i]) > absmax ? fabsf(x[i]) : absmax;
-  float s = absmax / 127.0f;
-  if (s < FLT_MIN) { /* declared: denormal scales count as zero */
+  for (size_t i = 0; i < n; i++) absmax = fabsf(x[i]) > absmax ? fabsf(x[i]) : absmax;
+  return absmax;
+}
+
+static void quantize_group(const float *x, size_t group, float inv, int8_t *q) {
+  if (inv == 0) {
     memset(q, 0, group);
-    return 0;
+    return;
   }
-  float inv = 127.0f / absmax;
   for (size_t i = 0; i < group; i++) q[i] = code_of(x[i] * inv);
-  return s;
 }
 
 static int32_t zero_word(const int8_t *q, size_t sub) {
@@ -91,6 +91,8 @@ typedef void (*put_code_fn)(const tni_clt_act *a, size_t m, size_t g, size_t gro
 
 static inline void quantize_q8_scalar(size_t group, put_code_fn put, const float *x, size_t K, size_t K_padded,
                                       const tni_clt_act *a, size_t m) {
+  const tni_clt_scale row = tni_clt_scale_of(a->row ? absmax_of(x, K) : 0);
+  if (a->row) a->row[m] = row.of;
   for (size_t k = 0, g = 0; k < K_padded; k += group, g++) {
     float tail[MAX_GROUP] = {0};
     int8_t q[MAX_GROUP];
@@ -99,8 +101,9 @@ static inline void quantize_q8_scalar(size_t group, put_code_fn put, const float
       if (k < K) memcpy(tail, from, (K - k) * sizeof *x);
       from = tail;
     }
-    float scale = quantize_group(from, group, q);
-    put(a, m, g, group, q, scale);
+    const tni_clt_scale c = a->row ? row : tni_clt_scale_of(absmax_of(from, group));
+    quantize_group(from, group, c.inv, q);
+    put(a, m, g, group, q, a->row ? 1.0f : c.of);
   }
 }
 
