@@ -80,16 +80,19 @@ TILES = [
     ("SMMLA g128, x by row", "rows128_i8mm", 6 * 8 * 128, 0, (56.8, 110)),
     ("SMMLA g32, x by row", "rows32_i8mm", 4 * 8 * 32, 0, (42.5, 80)),
     ("SMMLA g16", "tiles16_i8mm", 4 * 8 * 16, 0, None),
-    ("SMMLA tables, two products a weight", "tiles256_i8mm", 6 * 8 * 256, 0, None),
+    ("SMMLA tables, nine bits: two products a weight", "tiles256_i8mm", 6 * 8 * 256, 0, None),
     ("SDOT g128", "tiles128_dotprod", 4 * 8 * 128, 0, (28.6, 55)),
     ("SDOT g32", "tiles32_dotprod", 4 * 8 * 32, 0, (21.6, 42)),
     ("SDOT g128, x by row", "rows128_dotprod", 4 * 8 * 128, 0, (28.6, 55)),
     ("SDOT g32, x by row", "rows32_dotprod", 4 * 8 * 32, 0, (21.6, 42)),
-    ("SDOT tables, two products a weight", "tiles256_dotprod", 4 * 8 * 256, 0, None),
+    ("SDOT tables, nine bits: two products a weight", "tiles256_dotprod", 4 * 8 * 256, 0, None),
 ]
 STEP = 16 * 16  # weights that the loops around unpacking advance by are read off their stores
 FILLS = [(isa + " " + f, f"fill_{f}_{isa}", STEP, 0, None) for isa in ("i8mm", "dotprod")
          for f in ("w3g", "w1g", "tern20", "pal16", "lev4", "lev3", "lev2", "lev1", "lut4p", "lut3p", "lut2p", "lut1p")]
+
+FILLS += [(f"{isa} {f}, eight bits", f"narrow_{f}_{isa}", STEP, 0, None) for isa in ("i8mm", "dotprod")
+          for f in ("lut4p", "lut3p", "lut2p", "lut1p")]
 
 FLOATS, PAIRS = -1, -2  # for planes: products of floats, or of integers of 16 bits, counted one by one
 HOT = "tni_hot_"

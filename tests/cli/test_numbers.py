@@ -117,6 +117,41 @@ class Verify(Case):
             self.assertEqual(nll[1:], nll[1:2] * 3, f)
 
     @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
+    def test_eight_bits_for_tables(self):
+        """Each within what it declares, in one packed file; a prompt at once and one by one, scalar kernels and
+        those without dot products agree."""
+        d = self.need(DATA / "onnx/exports") / "llama"
+        texts = self.tmp / "t.json"
+        texts.write_text(json.dumps([json.loads((SOURCE / "models/train/valid.json").read_text())[0][:200]]))
+        eight = ", act_bits: 8"
+        for planes in ("lut1", "lut2", "lut3", "lut4", "lutt"):
+            packed, nll = None, []
+            for options, more in (("", ""), (eight, ""), (eight + ", isa: scalar", ""), (eight + ", isa: avx2", ""),
+                                  (eight, "isolation: process\n")):
+                p = self.profile(LUT % (planes + options) + more)
+                j = self.json("verify", d / "model.onnx", "--data", d, "--against", "reference", "--profile", p)
+                self.assertEqual(j["failed"], 0, f"{planes}{options} {more}")
+                files = {f.name: f.read_bytes() for f in self.cache.glob("llama*.tnpack")}
+                self.assertTrue(packed in (None, files), f"{planes}{options} {more}")
+                packed = files
+                nll += [self.json("eval", DEMO, "--text", texts, "--decode", n, "--profile", p)["mean_nll"] for n in (0, 20)]
+            self.assertNotEqual(nll[1], nll[2], planes)
+            self.assertEqual(nll[2:], nll[2:3] * 8, planes)
+        on = self.profile(LUT % "lut2, act_bits: 8, fast_aggregation: true")
+        j = self.json("verify", d / "model.onnx", "--data", d, "--against", "reference", "--profile", on)
+        self.assertEqual(j["failed"], 0)
+
+    @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
+    def test_eight_bits_are_for_tables(self):
+        p = self.profile(LUT % "w2g, act_bits: 8")
+        self.fails(5, "act_bits: 8 is for formats of tables", "not 'w2g'", args=["check", DEMO, "--profile", p])
+        self.fails(3, "act_bits", args=["check", DEMO, "--profile", self.profile(LUT % "lut2, act_bits: 7")])
+        for bits, want in ((9, ("int16", 253)), (8, ("int8", 127))):
+            j = self.json("plugins", "--profile", self.profile(LUT % f"lut2, act_bits: {bits}"))
+            n = {f["name"]: f["numerics"] for f in j["plugins"][0]["formats"]}["lut2"]
+            self.assertEqual((n["activation"], n["activation_max"]), want)
+
+    @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
     def test_one_scale_for_a_row_is_declared(self):
         for f in ("lut2", "b2"):
             p = self.profile(LUT % f"{f}, act_scales: row")

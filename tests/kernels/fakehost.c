@@ -183,7 +183,8 @@ static tn_status option(tn_host_ctx *ctx, const char *key, uint32_t type, void *
   } ints[] = {{"group", TN_OPT_INT, f->group},
               {"min_k", TN_OPT_INT, f->min_k},
               {"min_n", TN_OPT_INT, f->min_n},
-              {"act_matmul", TN_OPT_BOOL, f->act_matmul}};
+              {"act_matmul", TN_OPT_BOOL, f->act_matmul},
+              {"act_bits", TN_OPT_INT, f->act_bits ? f->act_bits : 9}};
   for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
     if (!strcmp(key, ints[i].key) && type == ints[i].type) return *(int64_t *)out = ints[i].v, TN_OK;
   if (!strcmp(key, "format") && type == TN_OPT_STRING)

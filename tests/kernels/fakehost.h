@@ -65,6 +65,7 @@ typedef struct fake {
   int64_t group, min_k, min_n, act_matmul;
   const char *isa, *format; /* format NULL: w4g */
   const char *act_scales;   /* NULL: group */
+  int64_t act_bits;         /* 0: 9 */
   bool alias;               /* outputs lie where their slots say that they may */
   const char *const *set;   /* [n_set] "key=value": before the fields above; what neither has is the plugin's default */
   uint32_t n_set;

@@ -157,14 +157,16 @@ const tn_numerics *numerics_of(const tn_blob *b) {
   return f->numerics_of ? f->numerics_of(f, b->params, b->n_params) : f->numerics;
 }
 
-const tn_numerics *numerics_of_kernel(const tni_clt_kernel *k, const tn_blob *b, bool by_row) {
+const tn_numerics *numerics_of_kernel(const tni_clt_kernel *k, const tn_blob *b, bool by_row, bool narrow) {
   if (by_row) return tni_act8_by_row(numerics_of(b));
-  return k->features & TNI_CLT_AVERAGES ? tni_lut_averaged(b->format) : numerics_of(b);
+  const tn_numerics *tables = tni_lut_numerics(b->format, k->features & TNI_CLT_AVERAGES, narrow);
+  return tables ? tables : numerics_of(b);
 }
 
 bool scales_rows(const tni_clt_format *f) { return tni_act8_by_row(f->format->numerics) != NULL; }
 
-static act_buf make_act(const tni_clt_kernel *k, const float *x, int64_t M, const tni_clt_geometry *g, bool by_row) {
+act_buf act_make_as(const tni_clt_kernel *k, const float *x, int64_t M, const tni_clt_geometry *g, bool by_row,
+                    bool narrow) {
   tni_clt_act_room room = tni_clt_act_room_of(k->layout, (size_t)g->K_padded, (size_t)g->group);
   size_t n = ((size_t)M + room.rows - 1) / room.rows;
   act_buf b = {.q = guarded_new(n * room.q_stride),
@@ -172,6 +174,7 @@ static act_buf make_act(const tni_clt_kernel *k, const float *x, int64_t M, cons
                .zero = guarded_new(n * room.z_stride * 4),
                .row = guarded_new(by_row ? (size_t)M * sizeof(float) : 0)};
   b.a = tni_clt_act_of(&room, (size_t)M, b.q.p, b.scale.p, b.zero.p);
+  if (narrow) b.a.runs = TNI_LUT_NARROW;
   if (by_row) b.a.row = (float *)(void *)b.row.p;
   b.a.scale_bits = g->scale_bits;
   b.a.zero_bits = g->zero_bits;
@@ -181,11 +184,7 @@ static act_buf make_act(const tni_clt_kernel *k, const float *x, int64_t M, cons
 }
 
 act_buf act_make(const tni_clt_kernel *k, const float *x, int64_t M, const tni_clt_geometry *g) {
-  return make_act(k, x, M, g, false);
-}
-
-act_buf act_make_rows(const tni_clt_kernel *k, const float *x, int64_t M, const tni_clt_geometry *g) {
-  return make_act(k, x, M, g, true);
+  return act_make_as(k, x, M, g, false, false);
 }
 
 bool act_equal(const act_buf *a, const act_buf *b, int64_t M) {

@@ -62,8 +62,9 @@ uint8_t *pack_as(const tn_format *f, const int64_t *params, uint32_t n_params, c
 uint8_t *pack_w4g(const float *data, int64_t N, int64_t K, int64_t group, tn_blob *blob);
 float *unpack_all(const tn_blob *b);
 const tn_numerics *numerics_of(const tn_blob *b);
-/* The same for a kernel that may be one of averages, or where rows of x have one scale. */
-const tn_numerics *numerics_of_kernel(const tni_clt_kernel *k, const tn_blob *b, bool by_row);
+/* The same for a kernel that may be one of averages, where rows of x have one scale, or with narrow codes for tables.
+ */
+const tn_numerics *numerics_of_kernel(const tni_clt_kernel *k, const tn_blob *b, bool by_row, bool narrow);
 /* Whether rows of x may have one scale: codes in 8 bits. */
 bool scales_rows(const tni_clt_format *f);
 
@@ -73,8 +74,9 @@ typedef struct act_buf {
   guarded q, scale, zero, row;
 } act_buf;
 act_buf act_make(const tni_clt_kernel *k, const float *x, int64_t M, const tni_clt_geometry *g);
-/* With one scale for a row of x. */
-act_buf act_make_rows(const tni_clt_kernel *k, const float *x, int64_t M, const tni_clt_geometry *g);
+/* With one scale for a row of x; narrow codes for tables. */
+act_buf act_make_as(const tni_clt_kernel *k, const float *x, int64_t M, const tni_clt_geometry *g, bool by_row,
+                    bool narrow);
 bool act_equal(const act_buf *a, const act_buf *b, int64_t M);
 void act_free(act_buf *a);
 

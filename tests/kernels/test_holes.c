@@ -115,7 +115,7 @@ static bool keeps_within(const tni_clt_kernel *k, int64_t M, int64_t K) {
 }
 
 static bool runs(const tni_clt_kernel *k) {
-  return !(k->features & ~(test_cpu_features() | TNI_CLT_AVERAGES)) && test_wants(k->name);
+  return !(k->features & ~(test_cpu_features() | TNI_CLT_AVERAGES | TNI_CLT_NARROW)) && test_wants(k->name);
 }
 
 static void each(uint32_t op) {

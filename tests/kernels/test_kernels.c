@@ -25,7 +25,7 @@ static const int64_t Ms[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, MOST_M};
 static uint32_t cpu;
 
 static int init(void) {
-  cpu = test_cpu_features() | TNI_CLT_AVERAGES; /* which needs nothing */
+  cpu = test_cpu_features() | TNI_CLT_AVERAGES | TNI_CLT_NARROW; /* which need nothing */
   return 0;
 }
 
@@ -178,27 +178,30 @@ static bool begins_later(const tni_clt_kernel *k, const uint8_t *w, const tni_cl
 }
 
 /* One variant on one case: bits as the scalar's; the scalar's within the bound. */
-static void check_scaled(tally *t, const matrix *w, int64_t M, int px, bool by_row) {
+static void check_as(tally *t, const matrix *w, int64_t M, int px, bool by_row, bool narrow) {
   const tni_clt_geometry *g = &w->s.geo;
   float *x = make((size_t)(M * w->K), px, 1e25f, 1000 + (uint64_t)(w->K * 31 + M)), acc[16 * MOST_M], want[16 * MOST_M];
-  act_buf a = (by_row ? act_make_rows : act_make)(w->s.prologue, x, M, g),
-          r = (by_row ? act_make_rows : act_make)(w->ref.prologue, x, M, g);
+  act_buf a = act_make_as(w->s.prologue, x, M, g, by_row, narrow),
+          r = act_make_as(w->ref.prologue, x, M, g, by_row, narrow);
   bool ok = compute(w->k, w->packed, g, &a, M, acc) && (by_row || begins_later(w->k, w->packed, g, &a, M, acc));
   ok = compute(scalar_of(w->k), w->packed, g, &r, M, want) && ok;
   ok = ok && !memcmp(acc, want, (size_t)M * 16 * sizeof *acc);
   /* Of bits that are the scalar's its own turn says it, but for what only the others compute. */
   const bool told = w->k != scalar_of(w->k) && (test_bits || (!*test_only && w->K <= MOST_TOLD));
-  ok = ok && (told || within(numerics_of_kernel(w->k, &w->blob, by_row), x, M, w->K, w->back, acc));
+  ok = ok && (told || within(numerics_of_kernel(w->k, &w->blob, by_row, narrow), x, M, w->K, w->back, acc));
   note(t, ok, M, w->K, px, w->pattern);
   act_free(&a);
   act_free(&r);
   free(x);
 }
 
-/* One scale for a row of x: a case in three. */
+/* One scale for a row of x, and narrow codes where no row is for them alone: a case in three. */
 static void check_case(tally *t, const matrix *w, int64_t M, int px) {
-  check_scaled(t, w, M, px, false);
-  if ((w->K + M + px) % 3 == 0 && scales_rows(w->s.f)) check_scaled(t, w, M, px, true);
+  const bool narrow = w->k->features & TNI_CLT_NARROW, tables = tni_lut_kind_of(w->s.f->format) != NULL;
+  check_as(t, w, M, px, false, narrow);
+  if ((w->K + M + px) % 3) return;
+  if (scales_rows(w->s.f)) check_as(t, w, M, px, true, false);
+  if (tables && !narrow) check_as(t, w, M, px, false, true);
 }
 
 static void check_one(tally *t, const tni_clt_kernel *k, int64_t M, int64_t K, int px, int pw) {
@@ -254,7 +257,9 @@ static bool two_blocks(const tni_clt_kernel *k, int64_t M, int64_t K, int patter
   float *f = make((size_t)(32 * K), pattern, 1e4f, 99 + (uint64_t)K), *x = make((size_t)(M * K), pattern, 1e25f, 7),
         want[16 * MOST_M];
   uint8_t *w = subject_pack(&s, f, &b);
-  act_buf a = act_make(s.prologue, x, M, &s.geo), r = act_make(ref.prologue, x, M, &s.geo);
+  const bool narrow = k->features & TNI_CLT_NARROW;
+  act_buf a = act_make_as(s.prologue, x, M, &s.geo, false, narrow),
+          r = act_make_as(ref.prologue, x, M, &s.geo, false, narrow);
   const size_t bytes = (size_t)M * 16 * sizeof(float), block = (size_t)s.geo.row_block_bytes;
   guarded acc[2] = {guarded_new(bytes), guarded_new(bytes)};
   float *const to[2] = {(float *)(void *)acc[0].p, (float *)(void *)acc[1].p};
@@ -337,8 +342,8 @@ static void quant_variants(void) {
         subject_init(&s, &k[i], 16, Ks[ik]);
         float *x = make((size_t)Ks[ik] * 3, p, 1e25f, 60 + ik);
         for (int by_row = 0; by_row <= scales_rows(s.f); by_row++) {
-          act_buf a = (by_row ? act_make_rows : act_make)(&k[i], x, 3, &s.geo),
-                  b = (by_row ? act_make_rows : act_make)(s.prologue, x, 3, &s.geo);
+          act_buf a = act_make_as(&k[i], x, 3, &s.geo, by_row, false),
+                  b = act_make_as(s.prologue, x, 3, &s.geo, by_row, false);
           wrong += !act_equal(&a, &b, 3);
           compared++;
           act_free(&a);
@@ -393,7 +398,7 @@ static void one_hot(void) {
       for (int64_t r = 0; r < 16; r++)
         wrong += !(fabs((double)acc[r] - (double)back[r * K + at]) <=
                    4 * 0x1p-24 * fabs((double)back[r * K + at]) +
-                       1.001 * reference_averages(numerics_of_kernel(&k[i], &b, false), x, K, back + r * K));
+                       1.001 * reference_averages(numerics_of_kernel(&k[i], &b, false, false), x, K, back + r * K));
       act_free(&a);
       x[at] = 0;
     }

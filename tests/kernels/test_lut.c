@@ -418,7 +418,7 @@ static void averages_by_hand(int how, const subject *s, const uint8_t *block, co
       }
       uint16_t half;
       memcpy(&half, group + r * 2, sizeof half);
-      acc[r] = acc[r] + (float)sum * (tni_cm_f16_to_f32(half) * a->scale[g]);
+      acc[r] = fmaf((float)sum, tni_cm_f16_to_f32(half) * a->scale[g], acc[r]);
     }
 }
 
@@ -443,7 +443,7 @@ static void averages_are_as_declared(void) {
     tn_blob b;
     CU_ASSERT_FATAL(k && k->features & TNI_CLT_AVERAGES);
     subject_init(&s, k, 16, K);
-    const tn_numerics *num = tni_lut_averaged(s.f->format);
+    const tn_numerics *num = tni_lut_numerics(s.f->format, true, false);
     float *x = matrix_of(K, V_ONE_SIGN, 21), *w = matrix_of(16 * K, V_NORMAL, 22), acc[16], want[16];
     uint8_t *packed = subject_pack(&s, w, &b);
     float *back = unpack_all(&b);
@@ -467,8 +467,8 @@ static void averages_are_as_declared(void) {
     free(w);
     free(x);
   }
-  CU_ASSERT_PTR_NULL(tni_lut_averaged(&tni_lut_formats[1][0]));
-  CU_ASSERT_PTR_NULL(tni_lut_averaged(&tni_w4g_format));
+  CU_ASSERT_PTR_NULL(tni_lut_numerics(&tni_lut_formats[1][0], true, false));
+  CU_ASSERT_PTR_NULL(tni_lut_numerics(&tni_w4g_format, false, false));
 }
 
 /* --- what it costs ----------------------------------------------------------------------------------------------- */

@@ -56,10 +56,10 @@ typedef struct tni_clt_settings {
   bool act_matmul;
   bool by_row;       /* one scale for a row of x */
   bool keep;         /* grids that the model brings (keep.h); false where the profile names a format */
-  uint32_t features; /* TNI_CPU_* that kernels may use: what the CPU has, cut by `isa`; TNI_CLT_AVERAGES */
+  uint32_t features; /* TNI_CPU_* that kernels may use: what the CPU has, cut by `isa`; TNI_CLT_AVERAGES, NARROW */
 } tni_clt_settings;
 
-enum { TNI_CLT_MAX_OPTIONS = 8, TNI_CLT_MAX_FORMATS = 24 };
+enum { TNI_CLT_MAX_OPTIONS = 9, TNI_CLT_MAX_FORMATS = 24 };
 /* A format as a plugin lists it: its numerics hang on options. */
 typedef struct tni_clt_listed {
   tn_format pub; /* first */

@@ -32,6 +32,15 @@ static const tn_option opt_act_scales = {
     .type = TN_OPT_STRING,
     .choices = "group|row",
     .help = "int8 activations: a scale for each group of weights, or one for a row, in less time and with an error"};
+static const tn_option opt_act_bits = {
+    .h = TN_HDR(tn_option),
+    .key = "act_bits",
+    .dflt = "9",
+    .type = TN_OPT_INT,
+    .lo = 8,
+    .hi = 9,
+    .choices = "8|9",
+    .help = "lut1 .. lut4, lutt: bits of activations; with 8 several rows take less time, with an error"};
 static const tn_option opt_fast = {
     .h = TN_HDR(tn_option),
     .key = "fast_aggregation",
@@ -81,6 +90,12 @@ static bool averages_wanted(const tn_host *h) {
   return h->option(h->ctx, opt_fast.key, TN_OPT_BOOL, &on) == TN_OK && on != 0;
 }
 
+/* 0 where the host gave none. */
+static int64_t act_bits_wanted(const tn_host *h) {
+  int64_t bits = 0;
+  return h->option(h->ctx, opt_act_bits.key, TN_OPT_INT, &bits) == TN_OK ? bits : 0;
+}
+
 /* NULL where the host gave none. */
 static const char *act_scales_wanted(const tn_host *h) {
   const char *value = NULL;
@@ -92,7 +107,8 @@ static const tn_numerics *listed_numerics(const tn_format *f, const int64_t *par
   const tn_numerics *plain = l->of->numerics_of ? l->of->numerics_of(l->of, params, n) : l->of->numerics, *other = NULL;
   const char *scales = act_scales_wanted(l->plugin->host);
   if (scales && !strcmp(scales, "row")) other = tni_act8_by_row(plain);
-  if (l->plugin->backend->averages && averages_wanted(l->plugin->host)) other = tni_lut_averaged(l->of);
+  const bool averages = l->plugin->backend->averages && averages_wanted(l->plugin->host);
+  if (!other) other = tni_lut_numerics(l->of, averages, act_bits_wanted(l->plugin->host) == 8);
   return other ? other : plain;
 }
 
@@ -106,6 +122,18 @@ static tn_status read_act_scales(const tni_clt_plugin *p, tni_clt_settings *set,
   return tni_cm_fail(
       err, TN_E_INVALID, p->backend->name,
       "act_scales: row is for formats of dot products, not '%s', which may be tables with groups of their own", format);
+}
+
+/* Of tables alone; a width may choose them. */
+static tn_status read_act_bits(const tni_clt_plugin *p, tni_clt_settings *set, const char *format, tn_error *err) {
+  const int64_t bits = act_bits_wanted(p->host);
+  if (bits == 9) return TN_OK;
+  if (bits != 8) return tni_cm_fail(err, TN_E_INVALID, p->backend->name, "act_bits is %lld: 8 or 9", (long long)bits);
+  if (set->format && !tni_lut_numerics(set->format->format, false, true))
+    return tni_cm_fail(err, TN_E_INVALID, p->backend->name,
+                       "act_bits: 8 is for formats of tables, lut1 to lut4 and lutt, not '%s'", format);
+  set->features |= TNI_CLT_NARROW;
+  return TN_OK;
 }
 
 /* *width: where `format` names one, and the format is still to be chosen. */
@@ -136,9 +164,9 @@ static tn_status read_options(const tni_clt_plugin *p, tni_clt_settings *set, co
   set->act_matmul = act != 0;
   if (!features_of(p->backend, isa, p->cpu, &set->features))
     return tni_cm_fail(err, TN_E_INVALID, name, "isa is '%s': %s", isa ? isa : "", p->backend->isa_choices);
-  if (read_act_scales(p, set, format, err) != TN_OK) return TN_E_INVALID;
+  if (read_act_scales(p, set, format, err) != TN_OK || read_act_bits(p, set, format, err) != TN_OK) return TN_E_INVALID;
   if (!p->backend->averages || !averages_wanted(h)) return TN_OK;
-  if (!set->format || !tni_lut_averaged(set->format->format))
+  if (!set->format || !tni_lut_numerics(set->format->format, true, false))
     return tni_cm_fail(err, TN_E_INVALID, name,
                        "fast_aggregation is for formats of tables, lut1 to lut4 and lutt, not '%s'", format);
   set->features |= TNI_CLT_AVERAGES;
@@ -267,7 +295,7 @@ static void fill_options(tni_clt_plugin *p) {
                               "(docs/formats.md)"};
   const tn_option *const all[TNI_CLT_MAX_OPTIONS] = {&opt_group,      &p->isa,           &p->format,
                                                      &opt_act_matmul, &tni_cm_opt_min_k, &tni_cm_opt_min_n,
-                                                     &opt_act_scales, &opt_fast};
+                                                     &opt_act_scales, &opt_act_bits,     &opt_fast};
   memcpy(p->options, all, sizeof all);
   p->pub.n_options = TNI_CLT_MAX_OPTIONS - !p->backend->averages;
 }

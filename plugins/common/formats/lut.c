@@ -22,19 +22,26 @@ struct tn_pack {
 };
 _Static_assert(ROWS == TNI_CM_SOURCE_ROWS, "blocks of the source are ours");
 
-#define NUMERICS(...)                                                                                                  \
+#define NUMERICS(dtype, max, ...)                                                                                      \
   {                                                                                                                    \
-    .h = TN_HDR(tn_numerics), .act_dtype = TN_DT_I16, .act_group = GROUP, .act_scheme = TN_ACT_RUNSUM,                 \
-    .act_round = TN_ROUND_HALF_EVEN, .act_max = 253.0f, .acc_inner = TN_DT_I32, .acc_outer = TN_DT_F32,                \
+    .h = TN_HDR(tn_numerics), .act_dtype = dtype, .act_group = GROUP, .act_scheme = TN_ACT_RUNSUM,                     \
+    .act_round = TN_ROUND_HALF_EVEN, .act_max = max, .acc_inner = TN_DT_I32, .acc_outer = TN_DT_F32,                   \
     .scale_dtype = TN_DT_F16, .denormals = TN_DENORM_FLUSH, .nan = TN_NAN_UNDEFINED, .finite_max = 1e28, .act_run = 4, \
     __VA_ARGS__                                                                                                        \
   }
-static const tn_numerics lut_numerics = NUMERICS();
-/* A unit of all planes is 2 * sum of 2^p steps; the smallest weight is one step, of lutt two. */
-#define AVERAGED(unit) NUMERICS(.avg_depth = TNI_LUT_TREE_DEPTH, .avg_unit = unit)
-static const tn_numerics averaging_numerics[TNI_LUT_KINDS] = {AVERAGED(2), AVERAGED(6), AVERAGED(14), AVERAGED(30),
-                                                              AVERAGED(3)};
+#define WIDE(...) NUMERICS(TN_DT_I16, TNI_LUT_WIDE, __VA_ARGS__)
+#define NARROW(...) NUMERICS(TN_DT_I8, TNI_LUT_NARROW, __VA_ARGS__)
+/* [0]: exact, of all kinds; else averages of a kind. A unit of all planes is 2 * sum of 2^p steps; the smallest weight
+ * is one step, of lutt two. */
+#define AVERAGED(unit) .avg_depth = TNI_LUT_TREE_DEPTH, .avg_unit = unit
+#define EACH(F) \
+  { F(.avg_depth = 0), F(AVERAGED(2)), F(AVERAGED(6)), F(AVERAGED(14)), F(AVERAGED(30)), F(AVERAGED(3)) }
+static const tn_numerics wide_numerics[1 + TNI_LUT_KINDS] = EACH(WIDE),
+                                           narrow_numerics[1 + TNI_LUT_KINDS] = EACH(NARROW);
+#undef EACH
 #undef AVERAGED
+#undef NARROW
+#undef WIDE
 #undef NUMERICS
 
 tn_status tni_lut_geometry_of(const tni_lut_kind *kind, int64_t N, int64_t K, tni_lut_geometry *out) {
@@ -208,12 +215,12 @@ static tn_status unpack_lut(const tn_blob *b, const int64_t box[4], float *dst) 
   return TN_OK;
 }
 
-#define FORMAT(label, planes_, err)                                                                    \
-  {                                                                                                    \
-    .h = TN_HDR(tn_format), .name = label, .version = 2, .bits = planes_, .group = GROUP,              \
-    .bits_per_weight = planes_ + 0.125f, .w_err = err, .x_err = 0.5f * 4.0f / 253.0f + 1e-6f,          \
-    .numerics = &lut_numerics, .size = size_of, .begin = begin_lut, .rows = pack_rows, .end = end_lut, \
-    .unpack = unpack_lut, .grid = grid_of_lut,                                                         \
+#define FORMAT(label, planes_, err)                                                                        \
+  {                                                                                                        \
+    .h = TN_HDR(tn_format), .name = label, .version = 2, .bits = planes_, .group = GROUP,                  \
+    .bits_per_weight = planes_ + 0.125f, .w_err = err, .x_err = 0.5f * 4.0f / TNI_LUT_WIDE + 1e-6f,        \
+    .numerics = &wide_numerics[0], .size = size_of, .begin = begin_lut, .rows = pack_rows, .end = end_lut, \
+    .unpack = unpack_lut, .grid = grid_of_lut,                                                             \
   }
 
 /* The errors are those of lut_fit.h, which a test compares. */
@@ -235,8 +242,11 @@ const tni_lut_kind *tni_lut_kind_of(const tn_format *f) {
   return NULL;
 }
 
-const tn_numerics *tni_lut_averaged(const tn_format *f) {
-  for (uint32_t i = 0; i < TNI_LUT_KINDS; i++)
-    if (!strcmp(f->name, tni_lut_formats[0][i].name)) return &averaging_numerics[i];
+const tn_numerics *tni_lut_numerics(const tn_format *f, bool averages, bool narrow) {
+  const tn_numerics *all = narrow ? narrow_numerics : wide_numerics;
+  for (uint32_t i = 0; i < TNI_LUT_KINDS; i++) {
+    if (!strcmp(f->name, tni_lut_formats[0][i].name)) return &all[averages ? 1 + i : 0];
+    if (!strcmp(f->name, tni_lut_formats[1][i].name)) return averages ? NULL : &all[0];
+  }
   return NULL;
 }

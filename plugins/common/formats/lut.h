@@ -11,9 +11,12 @@
  * How it computes (numerics): activations in groups of 128, cut into runs of four ("quads"): M = largest sum of |x|
  * over a quad, (|x0| + |x1|) + (|x2| + |x3|) in f32; s = M / 253, q = round_half_even(x * (253 / M)), nine bits with
  * the sign; a group whose s would be denormal counts as zero. Since rounding four numbers adds 2 at most, sum |q| of a
- * quad is at most 255. Per group an exact s32 sum of (2 code - z) * q; then y = y + (float)sum * (weight scale * s) in
- * f32, groups in order of k. Plain multiplications and additions, no FMA: every kernel gives the same bits, whether it
- * looks up or multiplies, for one row or many. NaN or infinite activations: undefined, but harmless.
+ * quad is at most 255. Per group an exact s32 sum of (2 code - z) * q; then y = fma((float)sum, weight scale * s, y) in
+ * f32, groups in order of k: every kernel gives the same bits, whether it looks up or multiplies, for one row or many.
+ * NaN or infinite activations: undefined, but harmless.
+ *
+ * Narrow codes (where a backend is told to): s = M / 127 and q = round_half_even(x * (127 / M)), so that q fits a byte
+ * and several rows multiply it by bytes, as other formats do. An element has half as many steps.
  *
  * Tables. For a quad, u[i] = sum of q_j over bits j of i, minus the sum of the negative q_j: a byte, exact. Half of it
  * is built, since u[15 - i] = sum |q_j| - u[i]. With U_p the sum of u[nibble of plane p] over a group's quads, the
@@ -39,6 +42,7 @@
 #ifndef TENON_COMMON_FORMATS_LUT_H
 #define TENON_COMMON_FORMATS_LUT_H
 
+#include <stdbool.h>
 #include <tenon/plugin.h>
 
 enum {
@@ -51,6 +55,9 @@ enum {
   TNI_LUT_MAX_PLANES = 4,
   TNI_LUT_TREE_DEPTH = 2 /* of averages */
 };
+/* What the largest quad of a group sums up to. */
+#define TNI_LUT_WIDE 253.0f
+#define TNI_LUT_NARROW 127.0f
 #define TNI_LUT_MAX_DIM (INT64_C(1) << 31) /* of N and K */
 
 /* What one format of the family is. zero: z above. */
@@ -64,8 +71,9 @@ extern const tn_format tni_lut_formats[2][TNI_LUT_KINDS];
 /* Of a format of the family (any copy of it: by name); NULL for others. */
 const tni_lut_kind *tni_lut_kind_of(const tn_format *f);
 
-/* Numerics with averages of such a format; NULL for others and for paired forms. */
-const tn_numerics *tni_lut_averaged(const tn_format *f);
+/* Numerics of such a format where a backend is told to: averages (of plain forms), and narrow codes. NULL for other
+ * formats, and for averages of paired ones. */
+const tn_numerics *tni_lut_numerics(const tn_format *f, bool averages, bool narrow);
 
 typedef struct tni_lut_geometry {
   int64_t N, K;

@@ -99,8 +99,8 @@ static inline void finish_group_avx2(__m256i s0, __m256i s1, __m256i start, cons
   __m256 x = _mm256_set1_ps(sx);
   __m256 w0 = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(halves)), x);
   __m256 w1 = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1)), x);
-  *y0 = _mm256_add_ps(*y0, _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(s0, start)), w0));
-  *y1 = _mm256_add_ps(*y1, _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(s1, start)), w1));
+  *y0 = _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(s0, start)), w0, *y0);
+  *y1 = _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(s1, start)), w1, *y1);
 }
 
 /* Sums of a group: p0 of the first pair of planes, p1 of the second, or of the plane after the pairs. */

@@ -163,6 +163,27 @@ DECLARE(lut3)
 DECLARE(lut4)
 DECLARE(lutt)
 #undef DECLARE
+/* Narrow codes. */
+#define DECLARE(id)                                                                                                    \
+  void tni_x86_gemm_f32_q8g128_##id##_6x16_avxvnni(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
+                                                   size_t m0, size_t m1, float *acc);                                  \
+  void tni_x86_gemm_f32_q8g128_##id##_12x16_avx512vnni(const uint8_t *row_block, size_t superblocks,                   \
+                                                       const tni_clt_act *a, size_t m0, size_t m1, float *acc);        \
+  void tni_x86_gemm2_f32_q8g128_##id##_12x32_avx512vnni(const uint8_t *row_blocks, size_t block_bytes,                 \
+                                                        size_t superblocks, const tni_clt_act *a, size_t m0,           \
+                                                        size_t m1, float *const *acc);                                 \
+  void tni_x86_gemm_f32_q8g128_##id##_32x16_amx(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,    \
+                                                size_t m0, size_t m1, float *acc);                                     \
+  void tni_x86_gemm2_f32_q8g128_##id##_16x32_amx(const uint8_t *row_blocks, size_t block_bytes, size_t superblocks,    \
+                                                 const tni_clt_act *a, size_t m0, size_t m1, float *const *acc);
+DECLARE(lut1)
+DECLARE(lut2)
+DECLARE(lut3)
+DECLARE(lut4)
+DECLARE(lutt)
+#undef DECLARE
+void tni_x86_quant_r8g128n_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_x86_quant_r8g128k_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_x86_quant_q9g128_f32_1x128_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 
 #endif

@@ -16,6 +16,21 @@ static inline float absmax_of(const float *x, size_t group) {
   return _mm_cvtss_f32(h);
 }
 
+static inline __m256 magnitudes(const float *x) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_loadu_ps(x)); }
+
+/* The largest sum of four, neighbours first; which lane has it does not matter. group: a multiple of 32. */
+static inline float largest_run(const float *x, size_t group) {
+  float of[8];
+  __m256 m = _mm256_setzero_ps();
+  for (size_t i = 0; i < group; i += 32) {
+    const __m256 a = _mm256_hadd_ps(magnitudes(x + i), magnitudes(x + i + 8));
+    const __m256 b = _mm256_hadd_ps(magnitudes(x + i + 16), magnitudes(x + i + 24));
+    m = _mm256_max_ps(_mm256_hadd_ps(a, b), m);
+  }
+  _mm256_storeu_ps(of, m);
+  return absmax_of(of, 8);
+}
+
 /* Piece by piece: a single chain of maxima would take longer than the codes. */
 static float absmax_of_row(const float *x, size_t K) {
   float tail[STEP] = {0};
@@ -74,7 +89,7 @@ static inline float *scale_at(uint32_t layout, const tni_clt_act *a, size_t m, s
   return a->scale + m * a->s_stride + g * (layout == TNI_CLT_SLABS ? a->group_stride : 1);
 }
 
-__attribute__((always_inline)) static inline void quantize_q8_avx2(size_t group, size_t sub, uint32_t layout,
+__attribute__((always_inline)) static inline void quantize_q8_avx2(size_t group, bool runs, size_t sub, uint32_t layout,
                                                                    const float *x, size_t K, size_t K_padded,
                                                                    const tni_clt_act *a, size_t m) {
   int32_t *zero = a->zero + m * a->z_stride;
@@ -88,7 +103,8 @@ __attribute__((always_inline)) static inline void quantize_q8_avx2(size_t group,
       if (k < K) memcpy(tail, from, (k + group > K ? K - k : group) * sizeof *x);
       from = tail;
     }
-    const tni_clt_scale scale = a->row ? row : tni_clt_scale_of(absmax_of(from, group));
+    const tni_clt_scale scale =
+        a->row ? row : tni_clt_scale_of(runs ? largest_run(from, group) : absmax_of(from, group));
     *scale_at(layout, a, m, k / group) = a->row ? 1.0f : scale.of;
     const __m256 inv = _mm256_set1_ps(scale.inv);
     for (size_t at = 0; at < group; at += sub) {
@@ -107,9 +123,10 @@ __attribute__((always_inline)) static inline void quantize_q8_avx2(size_t group,
   }
 }
 
-#define QUANT(name, group, sub, layout)                                                                         \
+#define QUANT(name, group, sub, layout) QUANT_OF(name, group, false, sub, layout)
+#define QUANT_OF(name, group, runs, sub, layout)                                                                \
   void tni_x86_quant_##name##_avx2(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) { \
-    quantize_q8_avx2(group, sub, layout, x, K, K_padded, a, m);                                                 \
+    quantize_q8_avx2(group, runs, sub, layout, x, K, K_padded, a, m);                                           \
   }
 QUANT(q8g32_f32_1x32, 32, 32, TNI_CLT_ROWS_S16)
 QUANT(q8g128_f32_1x128, 128, 64, TNI_CLT_ROWS_S16)
@@ -119,3 +136,6 @@ QUANT(q8g64n_f32_1x64, 64, 64, TNI_CLT_ROWS_SUM)
 QUANT(q8g128n_f32_1x128, 128, 128, TNI_CLT_ROWS_SUM)
 QUANT(q8g32k_f32_1x32, 32, 32, TNI_CLT_SLABS)
 QUANT(q8g128k_f32_1x128, 128, 128, TNI_CLT_SLABS)
+/* Narrow codes for tables. */
+QUANT_OF(r8g128n_f32_1x128, 128, true, 128, TNI_CLT_ROWS_SUM)
+QUANT_OF(r8g128k_f32_1x128, 128, true, 128, TNI_CLT_SLABS)

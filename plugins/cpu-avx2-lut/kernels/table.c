@@ -8,17 +8,35 @@
 #define VNNI(op, group, features, min_m, name) \
   TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_W4G, group, features, min_m, TNI_CLT_ROWS_SUM, tni_x86_, name)
 #define ANY(op, name) TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_ANY, 0, AVX2, 0, 0, tni_x86_, name)
-#define LUT(format, id)                                                                                         \
-  TNI_CLT_SCALAR_LUT_ROWS(format, id, id),                                                                      \
-      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, AVX2, 0, TNI_CLT_TABLES, tni_x86_, tables_##id##_f32_1x128_avx2), \
-      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, AVX2, 2, TNI_CLT_Q16, tni_x86_, quant_q9g128_f32_1x128_avx2),     \
-      TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, AVX2, 0, TNI_CLT_TABLES, tni_x86_, gemv_f32_##id##_1x16_avx2),     \
-      TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, AVX2 | TNI_CPU_PREFETCH, 0, TNI_CLT_TABLES, tni_x86_,              \
-                  gemv_f32_##id##_1x16_avx2_prefetch),                                                          \
-      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, AVX2, 0, TNI_CLT_Q16, tni_x86_, gemm_f32_##id##_6x16_avx2),        \
-      AVERAGES(format, 0, tni_clt_, gemv_f32_##id##avg_1x16_scalar),                                            \
-      AVERAGES(format, AVX2, tni_x86_, gemv_f32_##id##avg_1x16_avx2),                                           \
-      AVERAGES(format, AVX2 | TNI_CPU_PREFETCH, tni_x86_, gemv_f32_##id##avg_1x16_avx2_prefetch)
+#define LUT(format, id)                                                                                           \
+  TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, 0, 2, TNI_CLT_ROWS_SUM, tni_clt_, quant_r8g128n_f32_1x128_scalar),      \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, 0, 2, TNI_CLT_SLABS, tni_clt_, quant_r8g128k_f32_1x128_scalar),     \
+      TNI_CLT_SCALAR_LUT_ROWS(format, id, id),                                                                    \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, AVX2, 0, TNI_CLT_TABLES, tni_x86_, tables_##id##_f32_1x128_avx2),   \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, AVX2, 2, TNI_CLT_Q16, tni_x86_, quant_q9g128_f32_1x128_avx2),       \
+      TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, AVX2, 0, TNI_CLT_TABLES, tni_x86_, gemv_f32_##id##_1x16_avx2),       \
+      TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, AVX2 | TNI_CPU_PREFETCH, 0, TNI_CLT_TABLES, tni_x86_,                \
+                  gemv_f32_##id##_1x16_avx2_prefetch),                                                            \
+      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, AVX2, 0, TNI_CLT_Q16, tni_x86_, gemm_f32_##id##_6x16_avx2),          \
+      AVERAGES(format, 0, tni_clt_, gemv_f32_##id##avg_1x16_scalar),                                              \
+      AVERAGES(format, AVX2, tni_x86_, gemv_f32_##id##avg_1x16_avx2),                                             \
+      AVERAGES(format, AVX2 | TNI_CPU_PREFETCH, tni_x86_, gemv_f32_##id##avg_1x16_avx2_prefetch),                 \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, TNI_CLT_NARROW | AVXVNNI, 2, TNI_CLT_ROWS_SUM, tni_x86_,            \
+                  quant_r8g128n_f32_1x128_avx2),                                                                  \
+      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, TNI_CLT_NARROW | AVXVNNI, 2, TNI_CLT_ROWS_SUM, tni_x86_,             \
+                  gemm_f32_q8g128_##id##_6x16_avxvnni),                                                           \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, TNI_CLT_NARROW | AVX512, 2, TNI_CLT_ROWS_SUM, tni_x86_,             \
+                  quant_r8g128n_f32_1x128_avx2),                                                                  \
+      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, TNI_CLT_NARROW | AVX512, 2, TNI_CLT_ROWS_SUM, tni_x86_,              \
+                  gemm_f32_q8g128_##id##_12x16_avx512vnni),                                                       \
+      TNI_CLT_ROW(TNI_CLT_GEMM2, format, 128, TNI_CLT_NARROW | AVX512, 12, TNI_CLT_ROWS_SUM, tni_x86_,            \
+                  gemm2_f32_q8g128_##id##_12x32_avx512vnni),                                                      \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, TNI_CLT_NARROW | AVX512 | TNI_CPU_AMX, 16, TNI_CLT_SLABS, tni_x86_, \
+                  quant_r8g128k_f32_1x128_avx2),                                                                  \
+      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, TNI_CLT_NARROW | AVX512 | TNI_CPU_AMX, 16, TNI_CLT_SLABS, tni_x86_,  \
+                  gemm_f32_q8g128_##id##_32x16_amx),                                                              \
+      TNI_CLT_ROW(TNI_CLT_GEMM2, format, 128, TNI_CLT_NARROW | AVX512 | TNI_CPU_AMX, 16, TNI_CLT_SLABS, tni_x86_, \
+                  gemm2_f32_q8g128_##id##_16x32_amx)
 #define AVERAGES(format, features, prefix, name) \
   TNI_CLT_ROW(TNI_CLT_GEMV, format, 128, (features) | TNI_CLT_AVERAGES, 0, TNI_CLT_TABLES, prefix, name)
 /* min_m: rows from which on AMX pays. */

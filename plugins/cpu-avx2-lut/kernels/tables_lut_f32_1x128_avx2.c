@@ -21,15 +21,15 @@ static inline __m256 quad_sums(const float *x) {
 }
 
 /* The scale of 128 values, and what they are multiplied by. */
-static inline float group_scale(const float *x, __m256 *inv) {
+static inline float group_scale(const float *x, float runs, __m256 *inv) {
   __m256 m = _mm256_setzero_ps();
   for (size_t i = 0; i < GROUP; i += 32) m = _mm256_max_ps(quad_sums(x + i), m); /* of a NaN and m it is m */
   __m128 h = _mm_max_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));
   h = _mm_max_ps(h, _mm_movehl_ps(h, h));
   h = _mm_max_ss(h, _mm_shuffle_ps(h, h, 1));
-  float max = _mm_cvtss_f32(h), s = max / 253.0f;
+  float max = _mm_cvtss_f32(h), s = max / runs;
   int flush = s < FLT_MIN; /* declared: denormal scales count as zero */
-  *inv = _mm256_set1_ps(flush ? 0.0f : 253.0f / max);
+  *inv = _mm256_set1_ps(flush ? 0.0f : runs / max);
   return flush ? 0.0f : s;
 }
 
@@ -49,7 +49,7 @@ void tni_x86_quant_q9g128_f32_1x128_avx2(const float *x, size_t K, size_t K_padd
     float tail[GROUP];
     const float *from = tni_clt_lut_group_at(x, K, k, tail);
     __m256 inv;
-    a->scale[m * a->s_stride + g] = group_scale(from, &inv);
+    a->scale[m * a->s_stride + g] = group_scale(from, a->runs, &inv);
     for (size_t i = 0; i < GROUP; i += 16, out += 32)
       _mm256_storeu_si256((__m256i *)(void *)out, codes16(from + i, inv));
   }
@@ -97,7 +97,7 @@ __attribute__((always_inline)) static inline void build_tables_avx2(int32_t full
     const float *from = tni_clt_lut_group_at(x, K, k, tail);
     __m256 inv;
     __m256i sum = none, abs = none;
-    a->scale[m * a->s_stride + g] = group_scale(from, &inv);
+    a->scale[m * a->s_stride + g] = group_scale(from, a->runs, &inv);
     for (size_t i = 0; i < GROUP; i += 16, out += 64) {
       __m256i q = codes16(from + i, inv), mag = _mm256_abs_epi16(q);
       __m256i negative = _mm256_max_epi16(_mm256_sub_epi16(none, q), none);

@@ -75,8 +75,7 @@ __attribute__((always_inline)) static inline void tile_4x16(size_t rows, const l
     const float sx = a->scale[(m0 + m) * a->s_stride + g];
     for (size_t i = 0; i < 4; i++) {
       float *y = acc + m * ROWS + 4 * i;
-      float32x4_t f = vmulq_f32(vcvtq_f32_s32(s[m][i]), vmulq_n_f32(vld1q_f32(p->scale + 4 * i), sx));
-      vst1q_f32(y, vaddq_f32(vld1q_f32(y), f));
+      vst1q_f32(y, vfmaq_f32(vld1q_f32(y), vcvtq_f32_s32(s[m][i]), vmulq_n_f32(vld1q_f32(p->scale + 4 * i), sx)));
     }
   }
 }

@@ -194,6 +194,12 @@ TNI_ARM_GEMM_TERN17(neon, 2x16, false, tiles128_neon)
 TNI_ARM_GEMM_DOT_GRID(w8g, 8, 2x16, neon)
 TNI_ARM_GEMM_DOT_GRID(w2g, 2, 2x16, neon)
 
+TNI_ARM_GEMM_NARROW(lut1p, neon, 2x16, false, 1, 1)
+TNI_ARM_GEMM_NARROW(lut2p, neon, 2x16, false, 2, 3)
+TNI_ARM_GEMM_NARROW(lut3p, neon, 2x16, false, 3, 7)
+TNI_ARM_GEMM_NARROW(lut4p, neon, 2x16, false, 4, 15)
+TNI_ARM_GEMM_NARROW(luttp, neon, 2x16, false, 2, 2)
+
 /* One row: what is unpacked serves it alone. */
 #undef DOT
 #define DOT(id, code_bytes, head, step, palette)                                                                    \

@@ -33,9 +33,9 @@ _Static_assert(offsetof(tni_arm_panel, scale) == sizeof(((tni_arm_panel *)0)->w)
     REP(DOT##lane)                                                                         \
     w0 = v0, w1 = v1;                                                                      \
   }
-#define FINISH(i)                                                                                                \
-  y##i##0 = tni_arm_add_as(group == TNI_ARM_HALVES_GROUP, y##i##0, s##i##0, vmulq_n_f32(sw0, sx[i * s_stride])); \
-  y##i##1 = tni_arm_add_as(group == TNI_ARM_HALVES_GROUP, y##i##1, s##i##1, vmulq_n_f32(sw1, sx[i * s_stride]));
+#define FINISH(i)                                                              \
+  y##i##0 = tni_arm_add(y##i##0, s##i##0, vmulq_n_f32(sw0, sx[i * s_stride])); \
+  y##i##1 = tni_arm_add(y##i##1, s##i##1, vmulq_n_f32(sw1, sx[i * s_stride]));
 #define FINISH_ROW(i)                           \
   y##i##0 = tni_arm_add(y##i##0, s##i##0, sw0); \
   y##i##1 = tni_arm_add(y##i##1, s##i##1, sw1);

@@ -56,8 +56,7 @@ static inline float32x4_t less_zeros_i8mm(float32x4_t v, const tni_arm_panel *p,
 #define DOT(i) FOUR(DOT_ONE, i) q##i += 64;
 #define FINISH_ROW_ONE(i, j) y##i##j = tni_arm_add(y##i##j, s##i##j, sw##j);
 #define FINISH_ROW(i) FOUR(FINISH_ROW_ONE, i)
-#define FINISH_ONE(i, j) \
-  y##i##j = tni_arm_add_as(group == TNI_ARM_HALVES_GROUP, y##i##j, s##i##j, vmulq_f32(sw##j, x##i));
+#define FINISH_ONE(i, j) y##i##j = tni_arm_add(y##i##j, s##i##j, vmulq_f32(sw##j, x##i));
 #define SCALES(i) const float32x4_t x##i = by_row ? vdupq_n_f32(1) : vld1q_f32(sx##i);
 #define FINISH(i) FOUR(FINISH_ONE, i)
 /* The same less zero points: the rows' sums of x are two by two too. */

@@ -57,7 +57,7 @@ static inline void tni_sme_bytes(tni_sme_tiles_fn tiles, size_t group, bool taki
   tni_sme_codes codes = {.kind = TNI_SME_BYTES};
   for (size_t g = 0; g < p->groups; g++) codes.of[g] = p->w + g * group * TNI_CLT_ROWS;
   const size_t less = p->rests ? TNI_SME_TAKING_RESTS : TNI_SME_TAKING;
-  const size_t ending = group == TNI_ARM_HALVES_GROUP ? TNI_SME_APART : taking ? less : TNI_SME_FMA;
+  const size_t ending = taking ? less : TNI_SME_FMA;
   tni_sme_multiply(tiles, p, &codes, group, ending, a, m0, m1, acc);
 }
 

@@ -48,7 +48,7 @@ __attribute__((always_inline)) static inline void weigh_planes(size_t planes, co
 
 /* y += sum * (weight scale * sx), four rows. */
 static inline float32x4_t finish_group_neon(float32x4_t y, uint32x4_t from_start, float32x4_t w, float sx) {
-  return vaddq_f32(y, vmulq_f32(tni_arm_sum(vreinterpretq_s32_u32(from_start)), vmulq_n_f32(w, sx)));
+  return tni_arm_add(y, vreinterpretq_s32_u32(from_start), vmulq_n_f32(w, sx));
 }
 
 /* Unrolled by hand: clang leaves such a loop as it is, with s in memory. */

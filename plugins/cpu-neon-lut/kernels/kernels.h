@@ -25,6 +25,10 @@ TNI_ARM_QUANT(32)
 TNI_ARM_QUANT(64)
 TNI_ARM_QUANT(128)
 #undef TNI_ARM_QUANT
+/* Narrow codes for tables. */
+void tni_arm_quant_r8g128s_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_arm_quant_r8g128s_f32_8x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_arm_quant_r8g128s_f32_16x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_arm_matmul_f32_f32_f32_4x16_neon(const tni_clt_matmul *m);
 void tni_arm_matmul_f32_f32_f32_16x48_sme(const tni_clt_matmul *m);
 const tni_cm_chain_kernels *tni_arm_chain_f32_1x4_neon(void);
@@ -63,6 +67,18 @@ void tni_arm_quant_q9g128_f32_1x128_neon(const float *x, size_t K, size_t K_padd
 #define TNI_ARM_GEMM(id, tile, isa)                                                                               \
   void tni_arm_gemm_f32_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                               size_t m0, size_t m1, float *acc);
+#define TNI_ARM_NARROW(id)                \
+  TNI_ARM_GEMM(q8g128_##id, 2x16, neon)   \
+  TNI_ARM_GEMM(q8g128_##id, 4x8, dotprod) \
+  TNI_ARM_GEMM(q8g128_##id, 4x8, i8mm)    \
+  TNI_ARM_GEMM(q8g128_##id, 16x16, sme)   \
+  TNI_ARM_GEMM(q8g128_##id, 16x16, sme2)
+TNI_ARM_NARROW(lut1p)
+TNI_ARM_NARROW(lut2p)
+TNI_ARM_NARROW(lut3p)
+TNI_ARM_NARROW(lut4p)
+TNI_ARM_NARROW(luttp)
+#undef TNI_ARM_NARROW
 #define TNI_ARM_PRODUCTS(id)     \
   TNI_ARM_GEMV(id, neon)         \
   TNI_ARM_GEMV(id, dotprod)      \

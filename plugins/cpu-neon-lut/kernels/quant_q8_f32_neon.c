@@ -24,6 +24,17 @@ static inline float absmax_of(const float *x, size_t group) {
   return vmaxnmvq_f32(m);
 }
 
+/* The largest sum of four, neighbours first. */
+static inline float largest_run(const float *x, size_t group) {
+  float32x4_t m = vdupq_n_f32(0);
+  for (size_t i = 0; i < group; i += 16) {
+    const float32x4_t a = vpaddq_f32(vabsq_f32(vld1q_f32(x + i)), vabsq_f32(vld1q_f32(x + i + 4)));
+    const float32x4_t b = vpaddq_f32(vabsq_f32(vld1q_f32(x + i + 8)), vabsq_f32(vld1q_f32(x + i + 12)));
+    m = vmaxnmq_f32(m, vpaddq_f32(a, b));
+  }
+  return vmaxnmvq_f32(m);
+}
+
 /* Four at a time: a single chain of maxima would take longer than the codes. */
 static float absmax_of_row(const float *x, size_t K) {
   enum { STEP = 16 };
@@ -83,8 +94,9 @@ __attribute__((always_inline)) static inline int32_t write_codes(const float *x,
   return vaddlvq_s16(sum);
 }
 
-__attribute__((always_inline)) static inline void quantize_q8_neon(size_t group, size_t rows, const float *x, size_t K,
-                                                                   size_t K_padded, float *row_scale, code_place p) {
+__attribute__((always_inline)) static inline void quantize_q8_neon(size_t group, bool runs, size_t rows, const float *x,
+                                                                   size_t K, size_t K_padded, float *row_scale,
+                                                                   code_place p) {
   const tni_clt_scale row = tni_clt_scale_of(row_scale ? absmax_of_row(x, K) : 0);
   if (row_scale) *row_scale = row.of;
   for (size_t k = 0; k < K_padded; k += group, p.scale += p.scale_pitch, p.zero += p.zero_pitch) {
@@ -95,7 +107,8 @@ __attribute__((always_inline)) static inline void quantize_q8_neon(size_t group,
       if (k < K) memcpy(tail, from, (K - k) * sizeof *x);
       from = tail;
     }
-    const tni_clt_scale c = row_scale ? row : tni_clt_scale_of(absmax_of(from, group));
+    const tni_clt_scale c =
+        row_scale ? row : tni_clt_scale_of(runs ? largest_run(from, group) : absmax_of(from, group));
     const float s = row_scale ? 1.0f : c.of;
     int8_t *q = p.q + k / (rows == TALL_ROWS ? 4 : 8) * p.step;
     int32_t sum = write_codes(from, group, c.inv, rows, q, p.step);
@@ -145,20 +158,21 @@ static code_place row_of_tall(const tni_clt_act *a, size_t m) {
                       .zero_pitch = TALL_ROWS};
 }
 
-#define QUANT(group)                                                                                \
-  void tni_arm_quant_q8g##group##s_f32_1x##group##_neon(const float *x, size_t K, size_t K_padded,  \
-                                                        const tni_clt_act *a, size_t m) {           \
-    quantize_q8_neon(group, 1, x, K, K_padded, scale_of_row(a, m), row_of(a, m));                   \
-  }                                                                                                 \
-  void tni_arm_quant_q8g##group##s_f32_8x##group##_neon(const float *x, size_t K, size_t K_padded,  \
-                                                        const tni_clt_act *a, size_t m) {           \
-    quantize_q8_neon(group, TILE_ROWS, x, K, K_padded, scale_of_row(a, m), row_of_tile(a, m));      \
-  }                                                                                                 \
-  void tni_arm_quant_q8g##group##s_f32_16x##group##_neon(const float *x, size_t K, size_t K_padded, \
-                                                         const tni_clt_act *a, size_t m) {          \
-    quantize_q8_neon(group, TALL_ROWS, x, K, K_padded, scale_of_row(a, m), row_of_tall(a, m));      \
+#define QUANT(codes, group, runs)                                                                                      \
+  void tni_arm_quant_##codes##s_f32_1x##group##_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a,  \
+                                                     size_t m) {                                                       \
+    quantize_q8_neon(group, runs, 1, x, K, K_padded, scale_of_row(a, m), row_of(a, m));                                \
+  }                                                                                                                    \
+  void tni_arm_quant_##codes##s_f32_8x##group##_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a,  \
+                                                     size_t m) {                                                       \
+    quantize_q8_neon(group, runs, TILE_ROWS, x, K, K_padded, scale_of_row(a, m), row_of_tile(a, m));                   \
+  }                                                                                                                    \
+  void tni_arm_quant_##codes##s_f32_16x##group##_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, \
+                                                      size_t m) {                                                      \
+    quantize_q8_neon(group, runs, TALL_ROWS, x, K, K_padded, scale_of_row(a, m), row_of_tall(a, m));                   \
   }
-QUANT(16)
-QUANT(32)
-QUANT(64)
-QUANT(128)
+QUANT(q8g16, 16, false)
+QUANT(q8g32, 32, false)
+QUANT(q8g64, 64, false)
+QUANT(q8g128, 128, false)
+QUANT(r8g128, 128, true)

@@ -56,11 +56,6 @@ static inline float32x4_t tni_arm_add(float32x4_t y, int32x4_t from_start, float
   return vfmaq_f32(y, tni_arm_sum(from_start), scale);
 }
 
-/* apart: a product and a sum, as lut.h has it, each rounded. */
-static inline float32x4_t tni_arm_add_as(bool apart, float32x4_t y, int32x4_t from_start, float32x4_t scale) {
-  return apart ? vaddq_f32(y, vmulq_f32(tni_arm_sum(from_start), scale)) : tni_arm_add(y, from_start, scale);
-}
-
 /* A load for each register: a copy from another takes a slot of the vector pipes, a load does not. */
 static inline int32x4_t tni_arm_start(const int32_t *zero) {
   int32x4_t s;

@@ -13,8 +13,12 @@
 #define W4G(op, group, features, min_m, layout, name) \
   TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_W4G, group, features, min_m, TNI_CLT_##layout, tni_arm_, name)
 #define ANY(op, name) TNI_CLT_ROW(TNI_CLT_##op, TNI_CLT_ANY, 0, NEON, 0, 0, tni_arm_, name)
+#define NARROW TNI_CLT_NARROW
 #define LUT(format, id, base)                                                                                      \
-  TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, 0, 16, TNI_CLT_HALVES16, tni_clt_, quant_q9g128h_f32_16x128_scalar),     \
+  TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, 0, 16, TNI_CLT_TILES16, tni_clt_, quant_r8g128s_f32_16x128_scalar),      \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, 0, 5, TNI_CLT_TILES8, tni_clt_, quant_r8g128s_f32_8x128_scalar),     \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, 0, 2, TNI_CLT_ROWS_S32, tni_clt_, quant_r8g128s_f32_1x128_scalar),   \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, 0, 16, TNI_CLT_HALVES16, tni_clt_, quant_q9g128h_f32_16x128_scalar), \
       TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, 0, 5, TNI_CLT_HALVES8, tni_clt_, quant_q9g128h_f32_8x128_scalar),    \
       TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, 0, 2, TNI_CLT_HALVES, tni_clt_, quant_q9g128h_f32_1x128_scalar),     \
       TNI_CLT_SCALAR_LUT_ROWS(format, id, base),                                                                   \
@@ -28,7 +32,23 @@
       TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, I8MM, 5, TNI_CLT_HALVES8, tni_arm_, gemm_f32_##id##_4x8_i8mm),        \
       TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, SME, 16, TNI_CLT_HALVES16, tni_arm_, quant_q9g128h_f32_16x128_neon), \
       TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, SME, 16, TNI_CLT_HALVES16, tni_arm_, gemm_f32_##id##_16x16_sme),      \
-      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, SME2, 16, TNI_CLT_HALVES16, tni_arm_, gemm_f32_##id##_16x16_sme2)
+      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, SME2, 16, TNI_CLT_HALVES16, tni_arm_, gemm_f32_##id##_16x16_sme2),    \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, NARROW | NEON, 2, TNI_CLT_ROWS_S32, tni_arm_,                        \
+                  quant_r8g128s_f32_1x128_neon),                                                                   \
+      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, NARROW | NEON, 2, TNI_CLT_ROWS_S32, tni_arm_,                         \
+                  gemm_f32_q8g128_##id##_2x16_neon),                                                               \
+      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, NARROW | DOTPROD, 2, TNI_CLT_ROWS_S32, tni_arm_,                      \
+                  gemm_f32_q8g128_##id##_4x8_dotprod),                                                             \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, NARROW | I8MM, 5, TNI_CLT_TILES8, tni_arm_,                          \
+                  quant_r8g128s_f32_8x128_neon),                                                                   \
+      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, NARROW | I8MM, 5, TNI_CLT_TILES8, tni_arm_,                           \
+                  gemm_f32_q8g128_##id##_4x8_i8mm),                                                                \
+      TNI_CLT_ROW(TNI_CLT_QUANT, format, 128, NARROW | SME, 16, TNI_CLT_TILES16, tni_arm_,                         \
+                  quant_r8g128s_f32_16x128_neon),                                                                  \
+      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, NARROW | SME, 16, TNI_CLT_TILES16, tni_arm_,                          \
+                  gemm_f32_q8g128_##id##_16x16_sme),                                                               \
+      TNI_CLT_ROW(TNI_CLT_GEMM, format, 128, NARROW | SME2, 16, TNI_CLT_TILES16, tni_arm_,                         \
+                  gemm_f32_q8g128_##id##_16x16_sme2)
 
 /* Formats whose activations are those of w4g, in groups of 16 to 128; the scalar kernels' own stay theirs. */
 #define ROW(op, ID, group, features, min_m, layout, name) \
@@ -110,6 +130,7 @@ static const tni_clt_kernel neon_rows[] = {
 #undef REFERENCES
 #undef ROW
 #undef LUT
+#undef NARROW
 #undef ANY
 #undef W4G
 #undef SME2

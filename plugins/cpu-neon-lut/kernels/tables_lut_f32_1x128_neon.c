@@ -20,12 +20,12 @@ static inline float32x4_t quad_sums(const float *x) {
 }
 
 /* The scale of 128 values, and what they are multiplied by. */
-static inline float group_scale(const float *x, float32x4_t *inv) {
+static inline float group_scale(const float *x, float runs, float32x4_t *inv) {
   float32x4_t m = vdupq_n_f32(0);
   for (size_t i = 0; i < GROUP; i += 16) m = vmaxnmq_f32(m, quad_sums(x + i));
-  float max = vmaxnmvq_f32(m), s = max / 253.0f;
+  float max = vmaxnmvq_f32(m), s = max / runs;
   int flush = s < FLT_MIN; /* declared: denormal scales count as zero */
-  *inv = vdupq_n_f32(flush ? 0.0f : 253.0f / max);
+  *inv = vdupq_n_f32(flush ? 0.0f : runs / max);
   return flush ? 0.0f : s;
 }
 
@@ -45,7 +45,7 @@ void tni_arm_quant_q9g128_f32_1x128_neon(const float *x, size_t K, size_t K_padd
     float tail[GROUP];
     const float *from = tni_clt_lut_group_at(x, K, k, tail);
     float32x4_t inv;
-    a->scale[m * a->s_stride + g] = group_scale(from, &inv);
+    a->scale[m * a->s_stride + g] = group_scale(from, a->runs, &inv);
     for (size_t i = 0; i < GROUP; i += 8, out += 16) vst1q_s16((int16_t *)(void *)out, eight_codes_neon(from + i, inv));
   }
 }
@@ -61,15 +61,16 @@ __attribute__((always_inline)) static inline void put_eight(int8_t *out, size_t 
 }
 
 /* `width` bytes `pitch` after those before; a scale `copies` times. */
-__attribute__((always_inline)) static inline void put_halves_neon(const float *x, size_t K, size_t K_padded,
-                                                                  int8_t *out, size_t width, size_t pitch, float *scale,
-                                                                  size_t copies, size_t scale_pitch) {
+__attribute__((always_inline)) static inline void put_halves_neon(const tni_clt_act *a, const float *x, size_t K,
+                                                                  size_t K_padded, int8_t *out, size_t width,
+                                                                  size_t pitch, float *scale, size_t copies,
+                                                                  size_t scale_pitch) {
   const size_t eight = 8 / width * pitch;
   for (size_t k = 0; k < K_padded; k += GROUP, scale += scale_pitch) {
     float tail[GROUP];
     const float *from = tni_clt_lut_group_at(x, K, k, tail);
     float32x4_t inv;
-    scale[0] = scale[copies - 1] = group_scale(from, &inv);
+    scale[0] = scale[copies - 1] = group_scale(from, a->runs, &inv);
     for (size_t i = 0; i < GROUP; i += 16, out += 4 * eight)
       for (size_t j = 0; j < 2; j++) {
         const int16x8_t q = eight_codes_neon(from + i + 8 * j, inv);
@@ -80,16 +81,16 @@ __attribute__((always_inline)) static inline void put_halves_neon(const float *x
 }
 
 void tni_arm_quant_q9g128h_f32_1x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  put_halves_neon(x, K, K_padded, a->q + m * a->q_stride, 8, 8, a->scale + m * a->s_stride, 1, 1);
+  put_halves_neon(a, x, K, K_padded, a->q + m * a->q_stride, 8, 8, a->scale + m * a->s_stride, 1, 1);
 }
 
 void tni_arm_quant_q9g128h_f32_8x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  put_halves_neon(x, K, K_padded, a->q + m / 8 * a->q_stride + m % 8 * 8, 8, 64,
+  put_halves_neon(a, x, K, K_padded, a->q + m / 8 * a->q_stride + m % 8 * 8, 8, 64,
                   a->scale + m / 8 * a->s_stride + m % 8 * 2, 2, 16);
 }
 
 void tni_arm_quant_q9g128h_f32_16x128_neon(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  put_halves_neon(x, K, K_padded, a->q + m / 16 * a->q_stride + m % 16 * 4, 4, 64,
+  put_halves_neon(a, x, K, K_padded, a->q + m / 16 * a->q_stride + m % 16 * 4, 4, 64,
                   a->scale + m / 16 * a->s_stride + m % 16, 1, 16);
 }
 
@@ -125,7 +126,7 @@ __attribute__((always_inline)) static inline void build_tables_neon(int32_t full
     const float *from = tni_clt_lut_group_at(x, K, k, tail);
     float32x4_t inv;
     int32x4_t sum = vdupq_n_s32(0), abs = sum;
-    a->scale[m * a->s_stride + g] = group_scale(from, &inv);
+    a->scale[m * a->s_stride + g] = group_scale(from, a->runs, &inv);
     for (size_t i = 0; i < GROUP; i += 16, out += 64) {
       int16x8_t q0 = eight_codes_neon(from + i, inv), q1 = eight_codes_neon(from + i + 8, inv), m0 = vabsq_s16(q0),
                 m1 = vabsq_s16(q1);

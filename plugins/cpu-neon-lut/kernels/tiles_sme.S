@@ -72,9 +72,6 @@ end .req x28
     .macro rows_fma a, b, t, u, units /* fmla za.s[w8, .., vgx4], {a ..}.s, {b ..}.s */
     .inst 0xc1a11800 | (\b) << 16 | BASE(\u) | (\a) << 5 | PLACE(\t, \u)
     .endm
-    .macro rows_add a, t, u, units /* fadd za.s[w8, .., vgx4], {a ..}.s */
-    .inst 0xc1a11c00 | BASE(\u) | (\a) << 5 | PLACE(\t, \u)
-    .endm
     .macro to_floats a /* scvtf {a ..}.s, {a ..}.s */
     .inst 0xc132e000 | (\a) << 5 | (\a)
     .endm
@@ -168,12 +165,7 @@ end .req x28
     fmla z0.s, p0/m, z2.s, z28.s
     .endif
     mova z3.s, p0/m, za\to\()h.s[w12, \i]
-    .if \ending == 3
-    fmul z0.s, z0.s, z1.s
-    fadd z3.s, z3.s, z0.s
-    .else
     fmla z3.s, p0/m, z0.s, z1.s
-    .endif
     mova za\to\()h.s[w12, \i], p0/m, z3.s
     .endm
 
@@ -191,31 +183,6 @@ end .req x28
     add x11, x11, #16
     cmp x12, lanes
     b.lo .Lrows\@
-    .endm
-
-/* The same by SME2: all rows as floats in z0 .. z15, then their scales by an outer product. */
-    .macro times4 a
-    .if \a == 0
-    fmul z0.s, z0.s, z20.s
-    fmul z1.s, z1.s, z21.s
-    fmul z2.s, z2.s, z22.s
-    fmul z3.s, z3.s, z23.s
-    .elseif \a == 4
-    fmul z4.s, z4.s, z20.s
-    fmul z5.s, z5.s, z21.s
-    fmul z6.s, z6.s, z22.s
-    fmul z7.s, z7.s, z23.s
-    .elseif \a == 8
-    fmul z8.s, z8.s, z20.s
-    fmul z9.s, z9.s, z21.s
-    fmul z10.s, z10.s, z22.s
-    fmul z11.s, z11.s, z23.s
-    .else
-    fmul z12.s, z12.s, z20.s
-    fmul z13.s, z13.s, z21.s
-    fmul z14.s, z14.s, z22.s
-    fmul z15.s, z15.s, z23.s
-    .endif
     .endm
 
     .macro tile_end units, t, to, ending
@@ -249,12 +216,7 @@ end .req x28
     .irp u, 0, 1, 2, 3
     .if \u < \units
     rows_out 20, \t, \u, \units
-    .if \ending == 3
-    times4 4 * \u
-    rows_add 4 * \u, \to, \u, \units
-    .else
     rows_fma 4 * \u, 20, \to, \u, \units
-    .endif
     .endif
     .endr
     .endm
@@ -302,8 +264,6 @@ end .req x28
     ld1w {z30.s}, p0/z, [scale]
     ldr x10, [call, #ENDING]
     cbz x10, .Lfma\@
-    cmp x10, #3
-    b.eq .Lapart\@
     ldr x11, [call, #GROUPS] /* whole and rest of the group */
     sub x11, x11, group
     add x11, column, x11, lsl #6
@@ -317,9 +277,6 @@ end .req x28
     b .Lnext\@
 .Ltaking\@:
     group_end \units, \two, 1
-    b .Lnext\@
-.Lapart\@:
-    group_end \units, \two, 3
     b .Lnext\@
 .Lfma\@:
     group_end \units, \two, 0

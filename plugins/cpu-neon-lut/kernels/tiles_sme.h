@@ -12,7 +12,7 @@
  * them (SME2). How a group ends: scaled.h's fma; the same less zero points, whole ones and others; a product and a
  * sum. */
 enum { TNI_SME_BYTES = 0, TNI_SME_LUTI4 = 1, TNI_SME_LUTI2 = 2 };
-enum { TNI_SME_FMA = 0, TNI_SME_TAKING = 1, TNI_SME_TAKING_RESTS = 2, TNI_SME_APART = 3 };
+enum { TNI_SME_FMA = 0, TNI_SME_TAKING = 1, TNI_SME_TAKING_RESTS = 2 };
 
 /* Tiles are those of TNI_CLT_TILES16. tiles_sme.S has these places too. */
 typedef struct tni_sme_call {

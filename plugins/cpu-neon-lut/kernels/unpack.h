@@ -132,7 +132,7 @@ static inline tni_grid_layout tni_arm_dot_grid(uint32_t bits) { return tni_grid_
 
 /* Bit-serial formats (lut.h): activations of nine bits are two bytes, q = 2 h + l (TNI_CLT_HALVES), and so level * q =
  * (2 level) * h + level * l. A panel has both: for each 16 k first twice the levels, then the levels. To tiles that is
- * a group of 256 whose end is a product and a sum. */
+ * a group of 256. */
 enum { TNI_ARM_HALVES_GROUP = 2 * TNI_LUT_GROUP };
 
 /* Levels of four outputs, 16 k; bytes: of their first plane's step, whose planes are 32 bytes apart. */
@@ -160,27 +160,47 @@ static inline tni_arm_quads tni_arm_twice(tni_arm_quads c) {
   return (tni_arm_quads){vaddq_u8(c.q0, c.q0), vaddq_u8(c.q1, c.q1), vaddq_u8(c.q2, c.q2), vaddq_u8(c.q3, c.q3)};
 }
 
+/* n groups from `first` on; halves: for codes in two bytes. */
+__attribute__((always_inline)) static inline void tni_arm_fill_lut(size_t planes, uint8_t zero, bool halves, bool pairs,
+                                                                   const uint8_t *block, size_t first, size_t n,
+                                                                   tni_arm_panel *p) {
+  uint8_t *out = p->w;
+  block += first * (TNI_LUT_SCALE_BYTES + planes * TNI_LUT_PLANE_BYTES);
+  for (size_t g = 0; g < n; g++) {
+    for (size_t i = 0; i < TNI_CLT_ROWS; i += 4) vst1q_f32(&p->scale[g][i], tni_arm_scales(block + 2 * i));
+    block += TNI_LUT_SCALE_BYTES;
+    for (size_t t = 0; t < TNI_LUT_QUADS / 4; t++, block += 32 * planes, out += 256) {
+      for (size_t i = 0; i < 4; i++) {
+        const tni_arm_quads c = tni_arm_levels_lut(planes, zero, block + 8 * i);
+        if (halves) tni_arm_put(pairs, tni_arm_twice(c), i, out);
+        tni_arm_put(pairs, c, i, halves ? out + 256 : out);
+      }
+      if (halves) out += 256;
+    }
+  }
+  p->groups = n;
+}
+
+/* Codes of nine bits, and narrow ones. */
 #define TNI_ARM_GEMM_LUT(id, isa, tile, pairs, planes, zero)                                                        \
   __attribute__((noinline)) static void fill_##id##_##isa(const uint8_t *block, size_t first, size_t n,             \
                                                           tni_arm_panel *p) {                                       \
-    uint8_t *out = p->w;                                                                                            \
-    block += first * (TNI_LUT_SCALE_BYTES + planes * TNI_LUT_PLANE_BYTES);                                          \
-    for (size_t g = 0; g < n; g++) {                                                                                \
-      for (size_t i = 0; i < TNI_CLT_ROWS; i += 4) vst1q_f32(&p->scale[g][i], tni_arm_scales(block + 2 * i));       \
-      block += TNI_LUT_SCALE_BYTES;                                                                                 \
-      for (size_t t = 0; t < TNI_LUT_QUADS / 4; t++, block += 32 * planes, out += 512)                              \
-        for (size_t i = 0; i < 4; i++) {                                                                            \
-          const tni_arm_quads c = tni_arm_levels_lut(planes, zero, block + 8 * i);                                  \
-          tni_arm_put(pairs, tni_arm_twice(c), i, out);                                                             \
-          tni_arm_put(pairs, c, i, out + 256);                                                                      \
-        }                                                                                                           \
-    }                                                                                                               \
-    p->groups = n;                                                                                                  \
+    tni_arm_fill_lut(planes, zero, true, pairs, block, first, n, p);                                                \
   }                                                                                                                 \
+  TNI_ARM_GEMM_NARROW(id, isa, tile, pairs, planes, zero)                                                           \
   void tni_arm_gemm_f32_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,   \
                                               size_t m0, size_t m1, float *acc) {                                   \
     tni_arm_gemm_filled(fill_##id##_##isa, tiles256_##isa, TNI_ARM_HALVES_GROUP, row_block, superblocks, a, m0, m1, \
                         acc);                                                                                       \
+  }
+#define TNI_ARM_GEMM_NARROW(id, isa, tile, pairs, planes, zero)                                                      \
+  __attribute__((noinline)) static void narrow_##id##_##isa(const uint8_t *block, size_t first, size_t n,            \
+                                                            tni_arm_panel *p) {                                      \
+    tni_arm_fill_lut(planes, zero, false, pairs, block, first, n, p);                                                \
+  }                                                                                                                  \
+  void tni_arm_gemm_f32_q8g128_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks,                   \
+                                                     const tni_clt_act *a, size_t m0, size_t m1, float *acc) {       \
+    tni_arm_gemm_filled(narrow_##id##_##isa, tiles128_##isa, TNI_LUT_GROUP, row_block, superblocks, a, m0, m1, acc); \
   }
 #define TNI_ARM_GEMM_LUTS(isa, tile, pairs)        \
   TNI_ARM_GEMM_LUT(lut1p, isa, tile, pairs, 1, 1)  \

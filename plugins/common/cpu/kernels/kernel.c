@@ -67,6 +67,7 @@ tni_clt_act tni_clt_act_of(const tni_clt_act_room *room, size_t M, void *q, void
   tni_clt_act a = {.q = q,
                    .scale = scale,
                    .zero = zero,
+                   .runs = 253.0f,
                    .q_stride = room->q_stride,
                    .s_stride = room->s_stride,
                    .z_stride = room->z_stride};

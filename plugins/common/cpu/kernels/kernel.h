@@ -70,6 +70,7 @@ typedef struct tni_clt_act {
   /* NULL, or [M]: a scale for each row, and those of groups are 1. What GEMV and GEMM give is then to be multiplied
    * with it, and they may rely on the 1. Prologues of codes in 8 bits. */
   float *row;
+  float runs; /* of codes for tables: what the largest quad of a group sums up to (TNI_LUT_WIDE or _NARROW) */
   int32_t *zero;
   size_t q_stride, s_stride, z_stride;
   size_t slab_stride, group_stride; /* 0 but for TNI_CLT_SLABS */
@@ -173,6 +174,8 @@ enum {
  * for them.
  */
 #define TNI_CLT_AVERAGES 0x40000000u
+/* Likewise: rows that multiply codes for tables which fit a byte. */
+#define TNI_CLT_NARROW 0x20000000u
 
 /* A variant. Later rows win over earlier ones. */
 typedef struct tni_clt_kernel {
@@ -216,6 +219,12 @@ void tni_clt_quant_q8g32n_f32_1x32_scalar(const float *x, size_t K, size_t K_pad
 void tni_clt_quant_q8g128n_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g32k_f32_1x32_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_quant_q8g128k_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+/* Narrow codes for tables (plugins/common/formats/lut.h), in the layouts of q8g128s, q8g128n and q8g128k. */
+void tni_clt_quant_r8g128s_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_r8g128s_f32_8x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_r8g128s_f32_16x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_r8g128n_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
+void tni_clt_quant_r8g128k_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);
 void tni_clt_gemv_f32_q8g32_w4g32_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,
                                               float *acc);
 void tni_clt_gemv_f32_q8g128_w4g128_1x16_scalar(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a,

@@ -20,19 +20,19 @@ static int32_t code_of(float v) {
 }
 
 /* x[n], n up to 128, zeros after -> q[128]; returns the scale. */
-static float quantize_q9(const float *x, size_t n, int32_t *q) {
+static float quantize_q9(const float *x, size_t n, float runs, int32_t *q) {
   float v[GROUP] = {0}, max = 0;
   memcpy(v, x, n * sizeof *v);
   for (size_t i = 0; i < GROUP; i += 4) {
     float sum = (fabsf(v[i]) + fabsf(v[i + 1])) + (fabsf(v[i + 2]) + fabsf(v[i + 3]));
     max = sum > max ? sum : max;
   }
-  float s = max / 253.0f;
+  float s = max / runs;
   if (s < FLT_MIN) { /* declared: denormal scales count as zero */
     memset(q, 0, GROUP * sizeof *q);
     return 0;
   }
-  float inv = 253.0f / max;
+  float inv = runs / max;
   for (size_t i = 0; i < GROUP; i++) q[i] = code_of(v[i] * inv);
   return s;
 }
@@ -43,18 +43,18 @@ void tni_clt_quant_q9g128_f32_1x128_scalar(const float *x, size_t K, size_t K_pa
   int16_t *out = (int16_t *)(void *)(a->q + m * a->q_stride);
   for (size_t k = 0; k < K_padded; k += GROUP) {
     int32_t q[GROUP];
-    a->scale[m * a->s_stride + k / GROUP] = quantize_q9(x + k, codes_left(K, k), q);
+    a->scale[m * a->s_stride + k / GROUP] = quantize_q9(x + k, codes_left(K, k), a->runs, q);
     for (size_t i = 0; i < GROUP; i++) out[k + i] = (int16_t)q[i];
   }
 }
 
 /* `width` bytes `pitch` after those before, from the row's place on; scales `copies` times, as layouts have them. */
-static void put_halves(const float *x, size_t K, size_t K_padded, int8_t *out, size_t width, size_t pitch, float *scale,
-                       size_t copies, size_t scale_pitch) {
+static void put_halves(const tni_clt_act *a, const float *x, size_t K, size_t K_padded, int8_t *out, size_t width,
+                       size_t pitch, float *scale, size_t copies, size_t scale_pitch) {
   const size_t half = 16 / width * pitch;
   for (size_t k = 0; k < K_padded; k += GROUP, scale += scale_pitch) {
     int32_t q[GROUP];
-    scale[0] = scale[copies - 1] = quantize_q9(x + k, codes_left(K, k), q);
+    scale[0] = scale[copies - 1] = quantize_q9(x + k, codes_left(K, k), a->runs, q);
     for (size_t i = 0; i < GROUP; i++) {
       int8_t *run = out + (k + i) / 16 * 2 * half + i % 16 / width * pitch + i % width;
       const int32_t low = q[i] & 1;
@@ -65,18 +65,18 @@ static void put_halves(const float *x, size_t K, size_t K_padded, int8_t *out, s
 }
 
 void tni_clt_quant_q9g128h_f32_1x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  put_halves(x, K, K_padded, a->q + m * a->q_stride, 8, 8, a->scale + m * a->s_stride, 1, 1);
+  put_halves(a, x, K, K_padded, a->q + m * a->q_stride, 8, 8, a->scale + m * a->s_stride, 1, 1);
 }
 
 void tni_clt_quant_q9g128h_f32_8x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) {
-  put_halves(x, K, K_padded, a->q + m / 8 * a->q_stride + m % 8 * 8, 8, 64, a->scale + m / 8 * a->s_stride + m % 8 * 2,
-             2, 16);
+  put_halves(a, x, K, K_padded, a->q + m / 8 * a->q_stride + m % 8 * 8, 8, 64,
+             a->scale + m / 8 * a->s_stride + m % 8 * 2, 2, 16);
 }
 
 void tni_clt_quant_q9g128h_f32_16x128_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a,
                                              size_t m) {
-  put_halves(x, K, K_padded, a->q + m / 16 * a->q_stride + m % 16 * 4, 4, 64, a->scale + m / 16 * a->s_stride + m % 16,
-             1, 16);
+  put_halves(a, x, K, K_padded, a->q + m / 16 * a->q_stride + m % 16 * 4, 4, 64,
+             a->scale + m / 16 * a->s_stride + m % 16, 1, 16);
 }
 
 static void quad_table(const int32_t *q, uint8_t *table) {
@@ -94,7 +94,7 @@ static void build_tables_scalar(int32_t full, int32_t zero, const float *x, size
   uint8_t *out = (uint8_t *)a->q + m * a->q_stride;
   for (size_t k = 0, g = 0; k < K_padded; k += GROUP, g++) {
     int32_t q[GROUP], sum = 0, abs = 0;
-    a->scale[m * a->s_stride + g] = quantize_q9(x + k, codes_left(K, k), q);
+    a->scale[m * a->s_stride + g] = quantize_q9(x + k, codes_left(K, k), a->runs, q);
     for (size_t i = 0; i < GROUP; i++) {
       sum += q[i];
       abs += q[i] < 0 ? -q[i] : q[i];
@@ -160,7 +160,7 @@ static void gemv_lut_scalar(const tni_lut_kind *kind, add_fn add, const uint8_t 
     for (size_t g = 0; g < groups; g++) {
       const uint8_t *group = block + g * bytes;
       int32_t sum = 2 * add(kind, group, lane, (const uint8_t *)a->q + g * TNI_LUT_TABLE) + a->zero[g];
-      y = y + (float)sum * (scale_of(group, lane) * a->scale[g]);
+      y = fmaf((float)sum, scale_of(group, lane) * a->scale[g], y);
     }
     acc[lane] = y;
   }
@@ -179,7 +179,7 @@ static void gemm_lut_scalar(const tni_lut_kind *kind, const uint8_t *block, size
         int32_t sum = 0;
         for (size_t i = 0; i < GROUP; i++) sum += w[i] * q[i];
         float *y = acc + (m - m0) * TNI_LUT_ROWS + lane;
-        *y = *y + (float)sum * (scale_of(block, lane) * a->scale[m * a->s_stride + g]);
+        *y = fmaf((float)sum, scale_of(block, lane) * a->scale[m * a->s_stride + g], *y);
       }
     }
   }

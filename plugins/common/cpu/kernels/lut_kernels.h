@@ -6,7 +6,7 @@
  * One row (layout TNI_CLT_TABLES): the prologue builds the tables of all quads, once for all products that share x;
  * GEMV looks them up. Several rows (layout TNI_CLT_Q16): the prologue leaves the codes, and GEMM multiplies them with
  * unpacked weights. The integers are the same, so are the bits, but for GEMVs with averages (..avg_..), which rows of
- * TNI_CLT_AVERAGES have.
+ * TNI_CLT_AVERAGES have. Rows of TNI_CLT_NARROW multiply narrow codes as bytes; the others take those too.
  */
 #ifndef TENON_COMMON_CPU_KERNELS_LUT_KERNELS_H
 #define TENON_COMMON_CPU_KERNELS_LUT_KERNELS_H

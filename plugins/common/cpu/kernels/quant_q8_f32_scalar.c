@@ -20,6 +20,16 @@ static float absmax_of(const float *x, size_t n) {
   return absmax;
 }
 
+/* The largest sum of four, neighbours first. */
+static float largest_run(const float *x, size_t n) {
+  float most = 0;
+  for (size_t i = 0; i < n; i += 4) {
+    const float sum = (fabsf(x[i]) + fabsf(x[i + 1])) + (fabsf(x[i + 2]) + fabsf(x[i + 3]));
+    most = sum > most ? sum : most;
+  }
+  return most;
+}
+
 static void quantize_group(const float *x, size_t group, float inv, int8_t *q) {
   if (inv == 0) {
     memset(q, 0, group);
@@ -89,8 +99,8 @@ static void put_tall(const tni_clt_act *a, size_t m, size_t g, size_t group, con
 
 typedef void (*put_code_fn)(const tni_clt_act *a, size_t m, size_t g, size_t group, const int8_t *q, float scale);
 
-static inline void quantize_q8_scalar(size_t group, put_code_fn put, const float *x, size_t K, size_t K_padded,
-                                      const tni_clt_act *a, size_t m) {
+static inline void quantize_q8_scalar(size_t group, bool runs, put_code_fn put, const float *x, size_t K,
+                                      size_t K_padded, const tni_clt_act *a, size_t m) {
   const tni_clt_scale row = tni_clt_scale_of(a->row ? absmax_of(x, K) : 0);
   if (a->row) a->row[m] = row.of;
   for (size_t k = 0, g = 0; k < K_padded; k += group, g++) {
@@ -101,15 +111,17 @@ static inline void quantize_q8_scalar(size_t group, put_code_fn put, const float
       if (k < K) memcpy(tail, from, (K - k) * sizeof *x);
       from = tail;
     }
-    const tni_clt_scale c = a->row ? row : tni_clt_scale_of(absmax_of(from, group));
+    const tni_clt_scale c = a->row ? row : tni_clt_scale_of(runs ? largest_run(from, group) : absmax_of(from, group));
     quantize_group(from, group, c.inv, q);
     put(a, m, g, group, q, a->row ? 1.0f : c.of);
   }
 }
 
-#define QUANT(name, group, put)                                                                                   \
+#define QUANT(name, group, put) QUANT_OF(name, group, false, put)
+#define RUNS(name, put) QUANT_OF(name, 128, true, put)
+#define QUANT_OF(name, group, runs, put)                                                                          \
   void tni_clt_quant_##name##_scalar(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m) { \
-    quantize_q8_scalar(group, put, x, K, K_padded, a, m);                                                         \
+    quantize_q8_scalar(group, runs, put, x, K, K_padded, a, m);                                                   \
   }
 QUANT(q8g32_f32_1x32, 32, put_pairs)
 QUANT(q8g128_f32_1x128, 128, put_pairs)
@@ -131,4 +143,12 @@ QUANT(q8g16s_f32_16x16, 16, put_tall)
 QUANT(q8g32s_f32_16x32, 32, put_tall)
 QUANT(q8g64s_f32_16x64, 64, put_tall)
 QUANT(q8g128s_f32_16x128, 128, put_tall)
+/* Narrow codes for tables (lut.h): the largest of quads' sums instead of the largest magnitude. */
+RUNS(r8g128s_f32_1x128, put_starts)
+RUNS(r8g128s_f32_8x128, put_tiled)
+RUNS(r8g128s_f32_16x128, put_tall)
+RUNS(r8g128n_f32_1x128, put_sums)
+RUNS(r8g128k_f32_1x128, put_slabs)
+#undef QUANT_OF
+#undef RUNS
 #undef QUANT

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of activations times 16 outputs of the bit-serial formats. A panel of four groups is unpacked once to levels in
+ * Rows of activations times 16 outputs of the bit-serial formats, codes of nine bits and narrow ones (lut.h).
+ *
+ * Nine bits: a panel of four groups is unpacked once to levels in
  * 16 bits (16 KiB, stays in L1) and used by all rows, six at a time: codes have nine bits, so vpmaddwd takes two k at
  * once into exact s32 sums. f32 sums live in acc between groups; their order is that of the GEMV. Register tiles are
  * named variables made by macros: arrays of vectors get spilled by some compilers.
+ *
+ * Narrow codes: levels in bytes, raised to a zero point of 128 or signed, for the tiles of AVX-VNNI, AVX-512 VNNI and
+ * AMX.
  */
 #include <immintrin.h>
 #include <string.h>
 
 #include "plugins/common/formats/formats.h"
-#include "plugins/cpu-avx2-lut/kernels/kernels.h"
+#include "plugins/cpu-avx2-lut/kernels/panel.h"
 
 enum { GROUP = TNI_LUT_GROUP, PANEL_GROUPS = 4, PAIRS = GROUP / 2, TILE_M = 6, ROW_BYTES = 64 };
 
@@ -97,10 +102,9 @@ static inline __m256i two_codes(const int8_t *q) {
 __attribute__((always_inline)) static inline void add_scaled(float *acc, __m256i t0, __m256i t1, const float *sw,
                                                              float sx) {
   __m256 s = _mm256_set1_ps(sx);
-  __m256 f0 = _mm256_mul_ps(_mm256_cvtepi32_ps(t0), _mm256_mul_ps(_mm256_load_ps(sw), s));
-  __m256 f1 = _mm256_mul_ps(_mm256_cvtepi32_ps(t1), _mm256_mul_ps(_mm256_load_ps(sw + 8), s));
-  _mm256_storeu_ps(acc, _mm256_add_ps(_mm256_loadu_ps(acc), f0));
-  _mm256_storeu_ps(acc + 8, _mm256_add_ps(_mm256_loadu_ps(acc + 8), f1));
+  const __m256 w0 = _mm256_mul_ps(_mm256_load_ps(sw), s), w1 = _mm256_mul_ps(_mm256_load_ps(sw + 8), s);
+  _mm256_storeu_ps(acc, _mm256_fmadd_ps(_mm256_cvtepi32_ps(t0), w0, _mm256_loadu_ps(acc)));
+  _mm256_storeu_ps(acc + 8, _mm256_fmadd_ps(_mm256_cvtepi32_ps(t1), w1, _mm256_loadu_ps(acc + 8)));
 }
 
 #define START(i) __m256i s##i##0 = _mm256_setzero_si256(), s##i##1 = s##i##0;
@@ -182,3 +186,136 @@ GEMM(lut3, 3, 7)
 GEMM(lut4, 4, 15)
 GEMM(lutt, 2, 2)
 #undef GEMM
+
+/* --- narrow codes ----------------------------------------------------------------------------------------------- */
+
+enum { STEPS = TNI_LUT_QUADS / 4, SIGNED = 0, RAISED = 128 };
+_Static_assert((int)PANEL_GROUPS == (int)TNI_X86_PANEL_K / (int)GROUP, "panels of one length");
+
+/* Rows 0-3 and 8-11, then 4-7 and 12-15, four bytes each. */
+typedef struct row_bytes {
+  __m256i a, b;
+} row_bytes;
+
+/* The bytes of a plane with a partner: 2r + i of row r. */
+static inline row_bytes paired_rows(__m256i v, int i) {
+  const __m256i first = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6));
+  const __m256i a = _mm256_add_epi8(first, _mm256_set1_epi8((char)i));
+  return (row_bytes){_mm256_shuffle_epi8(v, a), _mm256_shuffle_epi8(v, _mm256_add_epi8(a, _mm256_set1_epi8(8)))};
+}
+
+/* Of a plane alone: 2 (r % 8) + r / 8. v: the sixteen bytes twice. */
+static inline row_bytes single_rows(__m256i v) {
+  const __m256i a =
+      _mm256_setr_epi8(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6, 1, 1, 1, 1, 3, 3, 3, 3, 5, 5, 5, 5, 7, 7, 7, 7);
+  return (row_bytes){_mm256_shuffle_epi8(v, a), _mm256_shuffle_epi8(v, _mm256_add_epi8(a, _mm256_set1_epi8(8)))};
+}
+
+/* Bits of a nibble, the low one or the high, as bytes of 0 or `weight`: added to what is there. */
+static inline void add_bits(row_bytes *to, row_bytes bytes, bool high, int weight) {
+  const __m256i mask = _mm256_set1_epi32(high ? (int)0x80402010 : 0x08040201), w = _mm256_set1_epi8((char)weight);
+  to->a = _mm256_add_epi8(to->a, _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(bytes.a, mask), mask), w));
+  to->b = _mm256_add_epi8(to->b, _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(bytes.b, mask), mask), w));
+}
+
+static inline void put_quad(row_bytes q, uint8_t *out) {
+  _mm256_store_si256((__m256i *)(void *)out, _mm256_permute2x128_si256(q.a, q.b, 0x20));
+  _mm256_store_si256((__m256i *)(void *)(out + 32), _mm256_permute2x128_si256(q.a, q.b, 0x31));
+}
+
+/* One step: quads 0 .. 3. Those of a byte's nibbles are h and h + 1 of pairs, i and i + 2 of a plane alone. */
+__attribute__((always_inline)) static inline void open_step(size_t planes, int less, const uint8_t *bytes,
+                                                            uint8_t (*out)[64]) {
+  const __m256i start = _mm256_set1_epi8((char)less);
+  const size_t pairs = planes / 2;
+  row_bytes q[4] = {{start, start}, {start, start}, {start, start}, {start, start}};
+#pragma GCC unroll 2
+  for (size_t h = 0; h < 2; h++)
+#pragma GCC unroll 2
+    for (size_t j = 0; j < pairs; j++) {
+      const __m256i v = load_32_bytes(bytes + (h * pairs + j) * 32);
+#pragma GCC unroll 2
+      for (size_t i = 0; i < 2; i++) {
+        const row_bytes rows = paired_rows(v, (int)i);
+        add_bits(&q[2 * h], rows, false, 2 << (2 * j + i));
+        add_bits(&q[2 * h + 1], rows, true, 2 << (2 * j + i));
+      }
+    }
+  if (planes % 2) {
+    const __m256i v = load_32_bytes(bytes + pairs * 64);
+    const row_bytes first = single_rows(_mm256_permute4x64_epi64(v, 0x44)),
+                    second = single_rows(_mm256_permute4x64_epi64(v, 0xee));
+    const int weight = 2 << (planes - 1);
+    add_bits(&q[0], first, false, weight);
+    add_bits(&q[2], first, true, weight);
+    add_bits(&q[1], second, false, weight);
+    add_bits(&q[3], second, true, weight);
+  }
+#pragma GCC unroll 4
+  for (size_t i = 0; i < 4; i++) put_quad(q[i], out[i]);
+}
+
+/* n groups. Returns where they end. */
+__attribute__((always_inline)) static inline const uint8_t *open_groups(size_t planes, int zero, int raise,
+                                                                        const uint8_t *group, size_t n,
+                                                                        tni_x86_panel *p) {
+  for (size_t g = 0; g < n; g++) {
+    _mm256_store_ps(p->scale[g], _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)group)));
+    _mm256_store_ps(p->scale[g] + 8, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(group + 16))));
+    group += TNI_LUT_SCALE_BYTES;
+    for (size_t t = 0; t < STEPS; t++, group += planes * 32)
+      open_step(planes, raise - zero, group, &p->w[g * TNI_LUT_QUADS + 4 * t]);
+  }
+  p->groups = n;
+  return group;
+}
+
+/* One row block by `tiles`, or two, block_bytes apart, by `tiles2`. */
+__attribute__((always_inline)) static inline void gemm_narrow(size_t planes, int zero, int raise,
+                                                              tni_x86_tiles_fn tiles, tni_x86_tiles2_fn tiles2,
+                                                              const uint8_t *from, size_t block_bytes, size_t groups,
+                                                              const tni_clt_act *a, size_t m0, size_t m1,
+                                                              float *const *acc) {
+  const size_t blocks = tiles2 ? 2 : 1;
+  tni_x86_panel p[2];
+  if (raise == SIGNED) tni_x86_amx_begin();
+  for (size_t g = 0; g < groups; g += PANEL_GROUPS) {
+    const size_t n = groups - g < PANEL_GROUPS ? groups - g : PANEL_GROUPS;
+    const uint8_t *end = from;
+    for (size_t i = 0; i < blocks; i++) {
+      const uint8_t *at = from + i * block_bytes;
+      end = open_groups(planes, zero, raise, at, n, &p[i]);
+      p[i].next = end;
+      p[i].next_bytes = (size_t)(end - at);
+      p[i].first_group = g;
+    }
+    from = end - (blocks - 1) * block_bytes;
+    tni_x86_tiles(tiles, tiles2, p, a, m0, m1, g == 0, acc);
+  }
+  if (raise == SIGNED) tni_x86_amx_end();
+}
+
+#define GEMM(id, planes, zero, tile, isa, tiles, raise)                                                              \
+  void tni_x86_gemm_f32_q8g128_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks,                   \
+                                                     const tni_clt_act *a, size_t m0, size_t m1, float *acc) {       \
+    gemm_narrow(planes, zero, raise, tni_x86_tiles_##tiles##_##tile##_##isa, NULL, row_block, 0, superblocks, a, m0, \
+                m1, &acc);                                                                                           \
+  }
+#define GEMM2(id, planes, zero, tile, isa, tiles, raise)                                                              \
+  void tni_x86_gemm2_f32_q8g128_##id##_##tile##_##isa(const uint8_t *row_blocks, size_t block_bytes,                  \
+                                                      size_t superblocks, const tni_clt_act *a, size_t m0, size_t m1, \
+                                                      float *const *acc) {                                            \
+    gemm_narrow(planes, zero, raise, NULL, tni_x86_tiles_##tiles##_##tile##_##isa, row_blocks, block_bytes,           \
+                superblocks, a, m0, m1, acc);                                                                         \
+  }
+#define GEMMS(id, planes, zero)                              \
+  GEMM(id, planes, zero, 6x16, avxvnni, b8g128, RAISED)      \
+  GEMM(id, planes, zero, 12x16, avx512vnni, b8g128, RAISED)  \
+  GEMM2(id, planes, zero, 12x32, avx512vnni, b8g128, RAISED) \
+  GEMM(id, planes, zero, 32x16, amx, g128, SIGNED)           \
+  GEMM2(id, planes, zero, 16x32, amx, g128, SIGNED)
+GEMMS(lut1, 1, 1)
+GEMMS(lut2, 2, 3)
+GEMMS(lut3, 3, 7)
+GEMMS(lut4, 4, 15)
+GEMMS(lutt, 2, 2)
