@@ -46,7 +46,7 @@ static inline float32x4_t less_zeros_i8mm(float32x4_t v, const tni_arm_panel *p,
 #define TAKE_PLACE(i)               \
   const int8_t *q##i = at[i].q;     \
   const float *sx##i = at[i].scale; \
-  const int32_t *zero##i = at[i].zero, *begin##i = alike ? plain : at[i].zero;
+  const int32_t *zero##i = at[i].zero, *begin##i = alike ? tni_arm_plain : at[i].zero;
 #define LOAD_ONE(i, j) float32x4_t y##i##j = load_pair(row[2 * i], row[2 * i + 1], n + 2 * j);
 #define LOAD(i) FOUR(LOAD_ONE, i)
 #define START_ONE(i, j) int32x4_t s##i##j = tni_arm_start(begin##i);
@@ -77,9 +77,6 @@ typedef struct pair_place {
   const int32_t *zero;
   const float *scale;
 } pair_place;
-
-static const int32_t plain[8] = {TNI_CLT_START, TNI_CLT_START, TNI_CLT_START, TNI_CLT_START,
-                                 TNI_CLT_START, TNI_CLT_START, TNI_CLT_START, TNI_CLT_START};
 
 /* So many pairs of rows, eight outputs from n on, over one panel. by_row: x has no scales of groups. */
 #define TILE(name, PAIRS)                                                                                      \
