@@ -33,7 +33,7 @@ static void ask_headers(tni_cf *cf, const void *arg) {
     header(cf, t->options[i], "tn_option", sizeof(tn_option), sizeof(tn_option));
   for (uint32_t i = 0; i < t->n_formats; i++) {
     header(cf, t->formats[i], "tn_format", TN_UPTO(tn_format, unpack), sizeof(tn_format));
-    header(cf, t->formats[i]->numerics, "tn_numerics", sizeof(tn_numerics), sizeof(tn_numerics));
+    header(cf, t->formats[i]->numerics, "tn_numerics", TN_UPTO(tn_numerics, act_scale), sizeof(tn_numerics));
   }
   for (uint32_t i = 0; TN_HAS(t, tn_plugin, n_ops) && i < t->n_ops; i++)
     header(cf, t->ops[i], "tn_custom_op", sizeof(tn_custom_op), sizeof(tn_custom_op));
