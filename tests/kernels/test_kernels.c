@@ -195,11 +195,11 @@ static void check_as(tally *t, const matrix *w, int64_t M, int px, bool by_row, 
   free(x);
 }
 
-/* One scale for a row of x, and narrow codes where no row is for them alone: a case in three. */
+/* One scale for a row of x, and narrow codes where no row is for them alone: a case in seven. */
 static void check_case(tally *t, const matrix *w, int64_t M, int px) {
   const bool narrow = w->k->features & TNI_CLT_NARROW, tables = tni_lut_kind_of(w->s.f->format) != NULL;
   check_as(t, w, M, px, false, narrow);
-  if ((w->K + M + px) % 3) return;
+  if ((w->K + M + px) % 7) return;
   if (scales_rows(w->s.f)) check_as(t, w, M, px, true, false);
   if (tables && !narrow) check_as(t, w, M, px, false, true);
 }
