@@ -122,6 +122,19 @@ class Tiers(Case):
                 self.assertIn(f"gemv_f32_{b}p_1x16_neon", line)
                 self.assertIn(f"gemm_f32_{b}p_4x16_neon", line)
 
+    def test_one_scale_for_a_row(self):
+        ids, line = self.generate(self.profile("row", act_scales="row"), cpu="max")
+        self.assertEqual(ids, GOLDEN["ids_row"])
+        self.assertIn("w4g32_4x8_i8mm", line)
+
+    @unittest.skipUnless(QEMU, "needs an emulator of several CPUs")
+    def test_eight_bits_for_tables(self):
+        for cpu, isa in (("cortex-a76", "dotprod"), ("max", "i8mm")):
+            with self.subTest(cpu=cpu):
+                ids, line = self.generate(self.profile("eight", format="lut2", act_bits=8), cpu=cpu)
+                self.assertEqual(ids, GOLDEN["ids_lut2_8"])
+                self.assertIn(f"gemm_f32_q8g128_lut2p_4x8_{isa}", line)
+
     def test_no_product_falls_back(self):
         r = self.ok("check", DEMO, "--profile", "cpu-neon", "--format", "json", cpu="max")
         report = json.loads(r.stdout)
@@ -180,6 +193,10 @@ class Offline(Case):
         for profile, ids in (("cpu-avx2", "ids_g32"), ("cpu-avx2-g128", "ids_g128"), ("cpu-avx2-lut2", "ids_lut2"),
                              ("cpu-avx2-lut3", "ids_lut3"), ("cpu-avx2-lut4", "ids_lut4")):
             self.assertEqual(self.generate(profile, plugins=plugins)[0], GOLDEN[ids])
+        for options, ids in (("act_scales: row", "ids_row"), ("format: lut2, act_bits: 8", "ids_lut2_8")):
+            path = self.tmp / f"{ids}.yaml"
+            path.write_text("plugins:\n  - name: cpu-avx2-lut\n    options: {%s}\n  - host\n" % options)
+            self.assertEqual(self.generate(path, plugins=plugins)[0], GOLDEN[ids])
         self.assertEqual(self.packed("cpu-avx2", plugins=plugins), GOLDEN["pack_sha256"])
 
 

@@ -185,6 +185,7 @@ end .req x28
     b.lo .Lrows\@
     .endm
 
+/* The same by SME2: all rows as floats in z0 .. z15, then their scales by an outer product. */
     .macro tile_end units, t, to, ending
     .irp u, 0, 1, 2, 3
     .if \u < \units
