@@ -2,49 +2,28 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "plugins/cpu-avx2-lut/kernels/codes_avx2.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
 enum { MAX_GROUP = 128, STEP = 32 };
 
 static inline float absmax_of(const float *x, size_t group) {
-  const __m256 sign = _mm256_set1_ps(-0.0f);
   __m256 m = _mm256_setzero_ps();
-  for (size_t i = 0; i < group; i += 8) m = _mm256_max_ps(m, _mm256_andnot_ps(sign, _mm256_loadu_ps(x + i)));
-  __m128 h = _mm_max_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));
-  h = _mm_max_ps(h, _mm_movehl_ps(h, h));
-  h = _mm_max_ss(h, _mm_shuffle_ps(h, h, 1));
-  return _mm_cvtss_f32(h);
-}
-
-static inline __m256 magnitudes(const float *x) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_loadu_ps(x)); }
-
-/* The largest sum of four, neighbours first; which lane has it does not matter. group: a multiple of 32. */
-static inline float largest_run(const float *x, size_t group) {
-  float of[8];
-  __m256 m = _mm256_setzero_ps();
-  for (size_t i = 0; i < group; i += 32) {
-    const __m256 a = _mm256_hadd_ps(magnitudes(x + i), magnitudes(x + i + 8));
-    const __m256 b = _mm256_hadd_ps(magnitudes(x + i + 16), magnitudes(x + i + 24));
-    m = _mm256_max_ps(_mm256_hadd_ps(a, b), m);
-  }
-  _mm256_storeu_ps(of, m);
-  return absmax_of(of, 8);
+  for (size_t i = 0; i < group; i += 8) m = _mm256_max_ps(m, magnitudes(x + i));
+  return largest_lane(m);
 }
 
 /* Piece by piece: a single chain of maxima would take longer than the codes. */
 static float absmax_of_row(const float *x, size_t K) {
   float tail[STEP] = {0};
-  const __m256 sign = _mm256_set1_ps(-0.0f);
   __m256 m[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
   for (size_t k = 0; k < K; k += STEP) {
     const float *from = x + k;
     if (K - k < STEP) from = memcpy(tail, from, (K - k) * sizeof *x);
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) m[i] = _mm256_max_ps(m[i], _mm256_andnot_ps(sign, _mm256_loadu_ps(from + i * 8)));
+    for (int i = 0; i < 4; i++) m[i] = _mm256_max_ps(m[i], magnitudes(from + i * 8));
   }
-  float of[8];
-  _mm256_storeu_ps(of, _mm256_max_ps(_mm256_max_ps(m[0], m[1]), _mm256_max_ps(m[2], m[3])));
-  return absmax_of(of, 8);
+  return largest_lane(_mm256_max_ps(_mm256_max_ps(m[0], m[1]), _mm256_max_ps(m[2], m[3])));
 }
 
 /* 32 floats -> 32 codes in memory order. The conversion rounds half to even, the FP mode that every task runs in. */

@@ -8,26 +8,14 @@
 #include <string.h>
 
 #include "plugins/common/formats/formats.h"
+#include "plugins/cpu-avx2-lut/kernels/codes_avx2.h"
 #include "plugins/cpu-avx2-lut/kernels/kernels.h"
 
 enum { GROUP = TNI_LUT_GROUP };
 
-/* Sums of magnitudes of 8 quads, neighbours first; their order does not matter. */
-static inline __m256 quad_sums(const float *x) {
-  const __m256 sign = _mm256_set1_ps(-0.0f);
-  __m256 a = _mm256_andnot_ps(sign, _mm256_loadu_ps(x)), b = _mm256_andnot_ps(sign, _mm256_loadu_ps(x + 8));
-  __m256 c = _mm256_andnot_ps(sign, _mm256_loadu_ps(x + 16)), d = _mm256_andnot_ps(sign, _mm256_loadu_ps(x + 24));
-  return _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
-}
-
 /* The scale of 128 values, and what they are multiplied by. */
 static inline float group_scale(const float *x, float runs, __m256 *inv) {
-  __m256 m = _mm256_setzero_ps();
-  for (size_t i = 0; i < GROUP; i += 32) m = _mm256_max_ps(quad_sums(x + i), m); /* of a NaN and m it is m */
-  __m128 h = _mm_max_ps(_mm256_castps256_ps128(m), _mm256_extractf128_ps(m, 1));
-  h = _mm_max_ps(h, _mm_movehl_ps(h, h));
-  h = _mm_max_ss(h, _mm_shuffle_ps(h, h, 1));
-  float max = _mm_cvtss_f32(h), s = max / runs;
+  const float max = largest_run(x, GROUP), s = max / runs;
   int flush = s < FLT_MIN; /* declared: denormal scales count as zero */
   *inv = _mm256_set1_ps(flush ? 0.0f : runs / max);
   return flush ? 0.0f : s;

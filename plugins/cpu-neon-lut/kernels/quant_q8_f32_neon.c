@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
+#include "plugins/cpu-neon-lut/kernels/scaled.h"
 
 enum { MAX_GROUP = 128, TILE_ROWS = 8, TALL_ROWS = 16 };
 
@@ -21,17 +22,6 @@ typedef struct code_place {
 static inline float absmax_of(const float *x, size_t group) {
   float32x4_t m = vdupq_n_f32(0);
   for (size_t i = 0; i < group; i += 4) m = vmaxnmq_f32(m, vabsq_f32(vld1q_f32(x + i)));
-  return vmaxnmvq_f32(m);
-}
-
-/* The largest sum of four, neighbours first. */
-static inline float largest_run(const float *x, size_t group) {
-  float32x4_t m = vdupq_n_f32(0);
-  for (size_t i = 0; i < group; i += 16) {
-    const float32x4_t a = vpaddq_f32(vabsq_f32(vld1q_f32(x + i)), vabsq_f32(vld1q_f32(x + i + 4)));
-    const float32x4_t b = vpaddq_f32(vabsq_f32(vld1q_f32(x + i + 8)), vabsq_f32(vld1q_f32(x + i + 12)));
-    m = vmaxnmq_f32(m, vpaddq_f32(a, b));
-  }
   return vmaxnmvq_f32(m);
 }
 
@@ -108,7 +98,7 @@ __attribute__((always_inline)) static inline void quantize_q8_neon(size_t group,
       from = tail;
     }
     const tni_clt_scale c =
-        row_scale ? row : tni_clt_scale_of(runs ? largest_run(from, group) : absmax_of(from, group));
+        row_scale ? row : tni_clt_scale_of(runs ? tni_arm_largest_run(from, group) : absmax_of(from, group));
     const float s = row_scale ? 1.0f : c.of;
     int8_t *q = p.q + k / (rows == TALL_ROWS ? 4 : 8) * p.step;
     int32_t sum = write_codes(from, group, c.inv, rows, q, p.step);

@@ -25,6 +25,17 @@ static inline float32x4_t tni_arm_scales_at(const tni_grid_layout *l, const uint
   return l->scale_bits == 16 ? tni_arm_scales(sb + 2 * at) : tni_arm_floats(sb + 4 * at);
 }
 
+/* The largest sum of magnitudes of four, neighbours first; group: a multiple of 16. */
+static inline float tni_arm_largest_run(const float *x, size_t group) {
+  float32x4_t m = vdupq_n_f32(0);
+  for (size_t i = 0; i < group; i += 16) {
+    const float32x4_t a = vpaddq_f32(vabsq_f32(vld1q_f32(x + i)), vabsq_f32(vld1q_f32(x + i + 4)));
+    const float32x4_t b = vpaddq_f32(vabsq_f32(vld1q_f32(x + i + 8)), vabsq_f32(vld1q_f32(x + i + 12)));
+    m = vmaxnmq_f32(m, vpaddq_f32(a, b));
+  }
+  return vmaxnmvq_f32(m);
+}
+
 /* The weights' scales times that of a group of x; by_row: x has none. */
 __attribute__((always_inline)) static inline float32x4_t tni_arm_joined(bool by_row, float32x4_t scales,
                                                                         const float *of_x) {

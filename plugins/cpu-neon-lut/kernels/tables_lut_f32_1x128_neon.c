@@ -9,21 +9,13 @@
 
 #include "plugins/common/formats/formats.h"
 #include "plugins/cpu-neon-lut/kernels/kernels.h"
+#include "plugins/cpu-neon-lut/kernels/scaled.h"
 
 enum { GROUP = TNI_LUT_GROUP };
 
-/* Sums of magnitudes of four quads, neighbours first. */
-static inline float32x4_t quad_sums(const float *x) {
-  float32x4_t a = vpaddq_f32(vabsq_f32(vld1q_f32(x)), vabsq_f32(vld1q_f32(x + 4)));
-  float32x4_t b = vpaddq_f32(vabsq_f32(vld1q_f32(x + 8)), vabsq_f32(vld1q_f32(x + 12)));
-  return vpaddq_f32(a, b);
-}
-
 /* The scale of 128 values, and what they are multiplied by. */
 static inline float group_scale(const float *x, float runs, float32x4_t *inv) {
-  float32x4_t m = vdupq_n_f32(0);
-  for (size_t i = 0; i < GROUP; i += 16) m = vmaxnmq_f32(m, quad_sums(x + i));
-  float max = vmaxnmvq_f32(m), s = max / runs;
+  const float max = tni_arm_largest_run(x, GROUP), s = max / runs;
   int flush = s < FLT_MIN; /* declared: denormal scales count as zero */
   *inv = vdupq_n_f32(flush ? 0.0f : runs / max);
   return flush ? 0.0f : s;
