@@ -198,6 +198,7 @@ static void check_as(tally *t, const matrix *w, int64_t M, int px, bool by_row, 
 /* One scale for a row of x, and narrow codes where no row is for them alone: a case in seven. */
 static void check_case(tally *t, const matrix *w, int64_t M, int px) {
   const bool narrow = w->k->features & TNI_CLT_NARROW, tables = tni_lut_kind_of(w->s.f->format) != NULL;
+  if (narrow && (w->K + M + px) % 2) return; /* their tiles are those of other formats */
   check_as(t, w, M, px, false, narrow);
   if ((w->K + M + px) % 7) return;
   if (scales_rows(w->s.f)) check_as(t, w, M, px, true, false);
