@@ -66,7 +66,6 @@ static tn_status packed_room(const tn_program *p, const tni_clt_task *t, int64_t
                         .zero_at = q + scale,
                         .rows_at = q + scale + zero,
                         .tiles_at = q + scale + zero + rows,
-                        .by_row = p->device->set.by_row,
                         .worker_bytes = worker,
                         .tile_floats = tile};
   return TN_OK;

@@ -105,7 +105,6 @@ enum {
 typedef struct tni_clt_room {
   uint64_t bytes;
   size_t scale_at, zero_at, rows_at, tiles_at, worker_bytes, tile_floats;
-  bool by_row;
   tni_clt_act_room act;
 } tni_clt_room;
 

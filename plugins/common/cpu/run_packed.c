@@ -336,8 +336,9 @@ tn_status tni_clt_run_packed(const tn_plan *plan, const tn_args *a, tn_run *run)
   r.tiles = scratch + plan->room.tiles_at;
   r.act = tni_clt_act_of(&plan->room.act, (size_t)plan->M, scratch, scratch + plan->room.scale_at,
                          scratch + plan->room.zero_at);
-  if (plan->program->device->set.features & TNI_CLT_NARROW) r.act.runs = TNI_LUT_NARROW;
-  if (plan->room.by_row) r.act.row = (float *)(void *)(scratch + plan->room.rows_at);
+  const tni_clt_settings *set = &plan->program->device->set;
+  if (set->features & TNI_CLT_NARROW) r.act.runs = TNI_LUT_NARROW;
+  if (set->by_row) r.act.row = (float *)(void *)(scratch + plan->room.rows_at);
   r.act.scale_bits = g->scale_bits;
   r.act.zero_bits = g->zero_bits;
   if (plan->M == 1)

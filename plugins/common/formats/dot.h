@@ -86,7 +86,6 @@ typedef struct tni_dot_kind {
 } tni_dot_kind;
 
 extern const tn_format tni_dot_formats[TNI_DOT_KINDS];
-/* Of formats whose groups have scales, and of those whose rows have. */
 /* Of a format of the family (any copy of it: by name); NULL for others. */
 const tni_dot_kind *tni_dot_kind_of(const tn_format *f);
 

@@ -72,7 +72,7 @@ __attribute__((always_inline)) static inline void quantize_q8_avx2(size_t group,
                                                                    const float *x, size_t K, size_t K_padded,
                                                                    const tni_clt_act *a, size_t m) {
   int32_t *zero = a->zero + m * a->z_stride;
-  const tni_clt_scale row = tni_clt_scale_of(a->row ? absmax_of_row(x, K) : 0);
+  const tni_clt_scale row = tni_clt_scale_of(a->row ? absmax_of_row(x, K) : 0, TNI_CLT_STEPS);
   if (a->row) a->row[m] = row.of;
   for (size_t k = 0; k < K_padded; k += group) {
     float tail[MAX_GROUP];
@@ -83,7 +83,7 @@ __attribute__((always_inline)) static inline void quantize_q8_avx2(size_t group,
       from = tail;
     }
     const tni_clt_scale scale =
-        a->row ? row : tni_clt_scale_of(runs ? largest_run(from, group) : absmax_of(from, group));
+        a->row ? row : tni_clt_scale_of(runs ? largest_run(from, group) : absmax_of(from, group), TNI_CLT_STEPS);
     *scale_at(layout, a, m, k / group) = a->row ? 1.0f : scale.of;
     const __m256 inv = _mm256_set1_ps(scale.inv);
     for (size_t at = 0; at < group; at += sub) {

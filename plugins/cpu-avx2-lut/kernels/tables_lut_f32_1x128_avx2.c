@@ -3,7 +3,6 @@
  * Prologues of the bit-serial formats. Tables: half of each is built from bytes modulo 256 and masks, the other half by
  * table[15 - i] = sum |q| - table[i].
  */
-#include <float.h>
 #include <immintrin.h>
 #include <string.h>
 
@@ -15,10 +14,9 @@ enum { GROUP = TNI_LUT_GROUP };
 
 /* The scale of 128 values, and what they are multiplied by. */
 static inline float group_scale(const float *x, float runs, __m256 *inv) {
-  const float max = largest_run(x, GROUP), s = max / runs;
-  int flush = s < FLT_MIN; /* declared: denormal scales count as zero */
-  *inv = _mm256_set1_ps(flush ? 0.0f : runs / max);
-  return flush ? 0.0f : s;
+  const tni_clt_scale s = tni_clt_scale_of(largest_run(x, GROUP), runs);
+  *inv = _mm256_set1_ps(s.inv);
+  return s.of;
 }
 
 static inline __m256i eight_codes_avx2(const float *x, __m256 inv) {

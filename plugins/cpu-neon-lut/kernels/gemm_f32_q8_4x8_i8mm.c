@@ -8,7 +8,7 @@
 #include "plugins/cpu-neon-lut/kernels/levels.h"
 #include "plugins/cpu-neon-lut/kernels/tern17.h"
 
-enum { TILE_M = 8, TILE_N = 8, MOST_ROWS = 6 };
+enum { TILE_M = 8, TILE_N = 8, MOST_ROWS = 6, LONG_GROUP = 64 };
 
 /* Outputs n, n + 1 of two rows. */
 static inline float32x4_t load_pair(const float *r0, const float *r1, size_t n) {
@@ -142,7 +142,9 @@ static pair_place place_of(const tni_arm_panel *p, const tni_clt_act *a, size_t 
 }
 
 /* Of so many rows that are left those to take next: seven and eight as two times four. */
-static size_t rows_next(size_t group, size_t left) { return group < 64 || left < 5 || left == 7 || left == 8 ? 4 : 6; }
+static size_t rows_next(size_t group, size_t left) {
+  return group < LONG_GROUP || left < 5 || left == 7 || left == 8 ? 4 : 6;
+}
 
 __attribute__((always_inline)) static inline void multiply_tiles(size_t group, bool taking, bool by_row,
                                                                  const tni_arm_panel *p, const tni_clt_act *a,
@@ -155,10 +157,10 @@ __attribute__((always_inline)) static inline void multiply_tiles(size_t group, b
     float *row[MOST_ROWS];
     rows = rows_next(group, m1 - m);
     for (size_t i = 0; i < rows; i += 2) at[i / 2] = place_of(p, a, group, m + i < m1 ? m + i : m);
-    if (group < 64) at[1].q = at[0].q + 16;
+    if (group < LONG_GROUP) at[1].q = at[0].q + 16; /* as it is; said so that one address serves both */
     for (size_t i = 0; i < rows; i++) row[i] = m + i < m1 ? acc + (m + i - m0) * TNI_CLT_ROWS : nowhere;
     for (size_t n = 0; n < TNI_CLT_ROWS; n += TILE_N) {
-      if (group < 64 || rows == 4)
+      if (group < LONG_GROUP || rows == 4)
         four_rows(group, taking, by_row, p, scales, at, n, row);
       else
         six_rows(group, taking, by_row, p, scales, at, n, row);

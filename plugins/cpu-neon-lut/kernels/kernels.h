@@ -67,35 +67,23 @@ void tni_arm_quant_q9g128_f32_1x128_neon(const float *x, size_t K, size_t K_padd
 #define TNI_ARM_GEMM(id, tile, isa)                                                                               \
   void tni_arm_gemm_f32_##id##_##tile##_##isa(const uint8_t *row_block, size_t superblocks, const tni_clt_act *a, \
                                               size_t m0, size_t m1, float *acc);
-#define TNI_ARM_NARROW(id)                \
-  TNI_ARM_GEMM(q8g128_##id, 2x16, neon)   \
-  TNI_ARM_GEMM(q8g128_##id, 4x8, dotprod) \
-  TNI_ARM_GEMM(q8g128_##id, 4x8, i8mm)    \
-  TNI_ARM_GEMM(q8g128_##id, 16x16, sme)   \
-  TNI_ARM_GEMM(q8g128_##id, 16x16, sme2)
-TNI_ARM_NARROW(lut1p)
-TNI_ARM_NARROW(lut2p)
-TNI_ARM_NARROW(lut3p)
-TNI_ARM_NARROW(lut4p)
-TNI_ARM_NARROW(luttp)
-#undef TNI_ARM_NARROW
-#define TNI_ARM_PRODUCTS(id)     \
-  TNI_ARM_GEMV(id, neon)         \
-  TNI_ARM_GEMV(id, dotprod)      \
+#define TNI_ARM_GEMMS(id)        \
   TNI_ARM_GEMM(id, 2x16, neon)   \
   TNI_ARM_GEMM(id, 4x8, dotprod) \
   TNI_ARM_GEMM(id, 4x8, i8mm)    \
   TNI_ARM_GEMM(id, 16x16, sme)   \
   TNI_ARM_GEMM(id, 16x16, sme2)
+TNI_ARM_GEMMS(q8g128_lut1p)
+TNI_ARM_GEMMS(q8g128_lut2p)
+TNI_ARM_GEMMS(q8g128_lut3p)
+TNI_ARM_GEMMS(q8g128_lut4p)
+TNI_ARM_GEMMS(q8g128_luttp)
+#define TNI_ARM_PRODUCTS(id) \
+  TNI_ARM_GEMV(id, neon)     \
+  TNI_ARM_GEMV(id, dotprod)  \
+  TNI_ARM_GEMMS(id)
 /* Formats of dot.h: on plain NEON one row goes through the kernel of many. */
-#define TNI_ARM_DOT(id)                   \
-  TNI_ARM_GEMV(q8g128_##id, neon)         \
-  TNI_ARM_GEMV(q8g128_##id, dotprod)      \
-  TNI_ARM_GEMM(q8g128_##id, 2x16, neon)   \
-  TNI_ARM_GEMM(q8g128_##id, 4x8, dotprod) \
-  TNI_ARM_GEMM(q8g128_##id, 4x8, i8mm)    \
-  TNI_ARM_GEMM(q8g128_##id, 16x16, sme)   \
-  TNI_ARM_GEMM(q8g128_##id, 16x16, sme2)
+#define TNI_ARM_DOT(id) TNI_ARM_PRODUCTS(q8g128_##id)
 TNI_ARM_DOT(w8g)
 TNI_ARM_DOT(w3g)
 TNI_ARM_DOT(w2g)
@@ -120,6 +108,7 @@ TNI_ARM_GEMV(q8g64_grid8, i8mm)
 TNI_ARM_GEMV(q8g128_grid8, i8mm)
 #undef TNI_ARM_GRID
 #undef TNI_ARM_PRODUCTS
+#undef TNI_ARM_GEMMS
 #undef TNI_ARM_GEMM
 #undef TNI_ARM_GEMV
 

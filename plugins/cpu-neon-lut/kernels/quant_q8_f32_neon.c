@@ -87,7 +87,7 @@ __attribute__((always_inline)) static inline int32_t write_codes(const float *x,
 __attribute__((always_inline)) static inline void quantize_q8_neon(size_t group, bool runs, size_t rows, const float *x,
                                                                    size_t K, size_t K_padded, float *row_scale,
                                                                    code_place p) {
-  const tni_clt_scale row = tni_clt_scale_of(row_scale ? absmax_of_row(x, K) : 0);
+  const tni_clt_scale row = tni_clt_scale_of(row_scale ? absmax_of_row(x, K) : 0, TNI_CLT_STEPS);
   if (row_scale) *row_scale = row.of;
   for (size_t k = 0; k < K_padded; k += group, p.scale += p.scale_pitch, p.zero += p.zero_pitch) {
     float tail[MAX_GROUP];
@@ -98,7 +98,8 @@ __attribute__((always_inline)) static inline void quantize_q8_neon(size_t group,
       from = tail;
     }
     const tni_clt_scale c =
-        row_scale ? row : tni_clt_scale_of(runs ? tni_arm_largest_run(from, group) : absmax_of(from, group));
+        row_scale ? row
+                  : tni_clt_scale_of(runs ? tni_arm_largest_run(from, group) : absmax_of(from, group), TNI_CLT_STEPS);
     const float s = row_scale ? 1.0f : c.of;
     int8_t *q = p.q + k / (rows == TALL_ROWS ? 4 : 8) * p.step;
     int32_t sum = write_codes(from, group, c.inv, rows, q, p.step);

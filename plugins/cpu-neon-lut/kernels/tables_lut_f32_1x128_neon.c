@@ -4,7 +4,6 @@
  * table[15 - i] = sum |q| - table[i].
  */
 #include <arm_neon.h>
-#include <float.h>
 #include <string.h>
 
 #include "plugins/common/formats/formats.h"
@@ -15,10 +14,9 @@ enum { GROUP = TNI_LUT_GROUP };
 
 /* The scale of 128 values, and what they are multiplied by. */
 static inline float group_scale(const float *x, float runs, float32x4_t *inv) {
-  const float max = tni_arm_largest_run(x, GROUP), s = max / runs;
-  int flush = s < FLT_MIN; /* declared: denormal scales count as zero */
-  *inv = vdupq_n_f32(flush ? 0.0f : runs / max);
-  return flush ? 0.0f : s;
+  const tni_clt_scale s = tni_clt_scale_of(tni_arm_largest_run(x, GROUP), runs);
+  *inv = vdupq_n_f32(s.inv);
+  return s.of;
 }
 
 /* Of a NaN: -255, as the reference has it. */

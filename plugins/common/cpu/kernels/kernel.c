@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plugins/common/cpu/kernels/kernel.h"
 
+#include "plugins/common/formats/formats.h"
+
 const tni_clt_kernel *tni_clt_select(const tni_clt_table *t, uint32_t op, uint32_t format, uint32_t group,
                                      uint32_t features, int64_t M) {
   const tni_clt_kernel *best = NULL;
@@ -67,7 +69,7 @@ tni_clt_act tni_clt_act_of(const tni_clt_act_room *room, size_t M, void *q, void
   tni_clt_act a = {.q = q,
                    .scale = scale,
                    .zero = zero,
-                   .runs = 253.0f,
+                   .runs = TNI_LUT_WIDE,
                    .q_stride = room->q_stride,
                    .s_stride = room->s_stride,
                    .z_stride = room->z_stride};

@@ -88,14 +88,16 @@ tni_clt_act_room tni_clt_act_room_of(uint32_t layout, size_t K_padded, size_t gr
 /* M rows in memory that has room for them: ceil(M / room->rows) times what it says. */
 tni_clt_act tni_clt_act_of(const tni_clt_act_room *room, size_t M, void *q, void *scale, void *zero);
 
-/* Of codes in 8 bits; both 0 where the scale would be denormal, which is declared. */
+/* A scale whose `steps` are `largest`, and its reciprocal; both 0 where the scale would be denormal, which is declared.
+ */
 typedef struct tni_clt_scale {
   float of, inv;
 } tni_clt_scale;
-static inline tni_clt_scale tni_clt_scale_of(float absmax) {
-  const float s = absmax / 127.0f;
-  return s < 0x1p-126f ? (tni_clt_scale){0, 0} : (tni_clt_scale){s, 127.0f / absmax};
+static inline tni_clt_scale tni_clt_scale_of(float largest, float steps) {
+  const float s = largest / steps;
+  return s < 0x1p-126f ? (tni_clt_scale){0, 0} : (tni_clt_scale){s, steps / largest};
 }
+#define TNI_CLT_STEPS 127.0f /* of codes in 8 bits */
 
 /* x[K] -> row m of a: all of its K_padded codes, its scales and zero words. */
 typedef void (*tni_clt_quant_fn)(const float *x, size_t K, size_t K_padded, const tni_clt_act *a, size_t m);

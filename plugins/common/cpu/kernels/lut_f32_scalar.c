@@ -2,7 +2,6 @@
  *
  * The reference of the bit-serial formats: what lut.h declares, written down. One row looks up, several multiply.
  */
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -21,20 +20,11 @@ static int32_t code_of(float v) {
 
 /* x[n], n up to 128, zeros after -> q[128]; returns the scale. */
 static float quantize_q9(const float *x, size_t n, float runs, int32_t *q) {
-  float v[GROUP] = {0}, max = 0;
+  float v[GROUP] = {0};
   memcpy(v, x, n * sizeof *v);
-  for (size_t i = 0; i < GROUP; i += 4) {
-    float sum = (fabsf(v[i]) + fabsf(v[i + 1])) + (fabsf(v[i + 2]) + fabsf(v[i + 3]));
-    max = sum > max ? sum : max;
-  }
-  float s = max / runs;
-  if (s < FLT_MIN) { /* declared: denormal scales count as zero */
-    memset(q, 0, GROUP * sizeof *q);
-    return 0;
-  }
-  float inv = runs / max;
-  for (size_t i = 0; i < GROUP; i++) q[i] = code_of(v[i] * inv);
-  return s;
+  const tni_clt_scale s = tni_clt_scale_of(tni_clt_largest_run(v, GROUP), runs);
+  for (size_t i = 0; i < GROUP; i++) q[i] = s.inv == 0 ? 0 : code_of(v[i] * s.inv);
+  return s.of;
 }
 
 static size_t codes_left(size_t K, size_t k) { return K - k < GROUP ? K - k : GROUP; }

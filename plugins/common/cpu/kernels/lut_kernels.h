@@ -11,6 +11,7 @@
 #ifndef TENON_COMMON_CPU_KERNELS_LUT_KERNELS_H
 #define TENON_COMMON_CPU_KERNELS_LUT_KERNELS_H
 
+#include <math.h>
 #include <string.h>
 
 #include "plugins/common/cpu/kernels/kernel.h"
@@ -64,6 +65,16 @@ TNI_CLT_DECLARE_AVERAGES(lut3)
 TNI_CLT_DECLARE_AVERAGES(lut4)
 TNI_CLT_DECLARE_AVERAGES(lutt)
 #undef TNI_CLT_DECLARE_AVERAGES
+
+/* The largest sum of magnitudes of four, neighbours first; n: a multiple of 4. */
+static inline float tni_clt_largest_run(const float *x, size_t n) {
+  float most = 0;
+  for (size_t i = 0; i < n; i += 4) {
+    const float sum = (fabsf(x[i]) + fabsf(x[i + 1])) + (fabsf(x[i + 2]) + fabsf(x[i + 3]));
+    most = sum > most ? sum : most;
+  }
+  return most;
+}
 
 /* What a prologue makes of each format: F(id, full, zero); a group's word is (full - zero) * sum(q) - full * sum(|q|).
  */

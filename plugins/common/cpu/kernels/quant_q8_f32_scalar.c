@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "plugins/common/cpu/kernels/kernel.h"
+#include "plugins/common/cpu/kernels/lut_kernels.h"
 
 enum { MAX_GROUP = 128 };
 
@@ -18,16 +18,6 @@ static float absmax_of(const float *x, size_t n) {
   float absmax = 0;
   for (size_t i = 0; i < n; i++) absmax = fabsf(x[i]) > absmax ? fabsf(x[i]) : absmax;
   return absmax;
-}
-
-/* The largest sum of four, neighbours first. */
-static float largest_run(const float *x, size_t n) {
-  float most = 0;
-  for (size_t i = 0; i < n; i += 4) {
-    const float sum = (fabsf(x[i]) + fabsf(x[i + 1])) + (fabsf(x[i + 2]) + fabsf(x[i + 3]));
-    most = sum > most ? sum : most;
-  }
-  return most;
 }
 
 static void quantize_group(const float *x, size_t group, float inv, int8_t *q) {
@@ -101,7 +91,7 @@ typedef void (*put_code_fn)(const tni_clt_act *a, size_t m, size_t g, size_t gro
 
 static inline void quantize_q8_scalar(size_t group, bool runs, put_code_fn put, const float *x, size_t K,
                                       size_t K_padded, const tni_clt_act *a, size_t m) {
-  const tni_clt_scale row = tni_clt_scale_of(a->row ? absmax_of(x, K) : 0);
+  const tni_clt_scale row = tni_clt_scale_of(a->row ? absmax_of(x, K) : 0, TNI_CLT_STEPS);
   if (a->row) a->row[m] = row.of;
   for (size_t k = 0, g = 0; k < K_padded; k += group, g++) {
     float tail[MAX_GROUP] = {0};
@@ -111,7 +101,9 @@ static inline void quantize_q8_scalar(size_t group, bool runs, put_code_fn put, 
       if (k < K) memcpy(tail, from, (K - k) * sizeof *x);
       from = tail;
     }
-    const tni_clt_scale c = a->row ? row : tni_clt_scale_of(runs ? largest_run(from, group) : absmax_of(from, group));
+    const tni_clt_scale c =
+        a->row ? row
+               : tni_clt_scale_of(runs ? tni_clt_largest_run(from, group) : absmax_of(from, group), TNI_CLT_STEPS);
     quantize_group(from, group, c.inv, q);
     put(a, m, g, group, q, a->row ? 1.0f : c.of);
   }
