@@ -45,8 +45,8 @@ static json_t *claimed_json(const tni_cf_listing *l) {
 }
 
 json_t *tni_cf_listing_json(const tni_cf_listing *l) {
-  return json_pack("{s:s?, s:s?, s:b, s:I, s:o, s:o, s:o}", "version", l->version, "why", l->why, "loaded", l->loaded,
-                   "options", (json_int_t)l->n_options, "devices", devices_json(l), "formats", formats_json(l),
+  return json_pack("{s:s?, s:s?, s:b, s:b, s:I, s:o, s:o, s:o}", "version", l->version, "why", l->why, "loaded", l->loaded,
+                   "resident", l->resident, "options", (json_int_t)l->n_options, "devices", devices_json(l), "formats", formats_json(l),
                    "claimed", claimed_json(l));
 }
 
@@ -133,6 +133,7 @@ tn_status tni_cf_listing_read(const json_t *j, tni_cf_listing *l, tn_error *err)
   l->version = json_text(l, j, "version");
   l->why = json_text(l, j, "why");
   l->loaded = json_is_true(json_object_get(j, "loaded"));
+  l->resident = json_is_true(json_object_get(j, "resident"));
   l->n_options = json_number(j, "options");
   tn_status st = read_devices(json_object_get(j, "devices"), l);
   if (st == TN_OK) st = read_formats(json_object_get(j, "formats"), l);

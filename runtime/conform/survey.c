@@ -123,6 +123,7 @@ void tni_cf_survey(tni_cf_listing *l) {
     l->loaded = true;
     l->version = tni_arena_strdup(l->arena, p->plugin->version);
     l->n_options = p->plugin->n_options;
+    l->resident = TN_HAS(p->plugin, tn_plugin, flags) && p->plugin->flags & TN_PLUGIN_RESIDENT;
     list_formats(l, p->plugin);
     st = tni_cf_plugin_enumerate(p);
   }

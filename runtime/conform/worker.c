@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tenon-conform: the program in which each case of `tenon conform` runs, alone. Not for users: no help, the parent
+ * tenon-conform: the program in which the cases of `tenon conform` run. Not for users: no help, the parent
  * writes its command line.
  *   tenon-conform list SUBJECT                                  the listing and the names of cases
- *   tenon-conform case NAME --listing FILE --seed N SUBJECT     one case
+ *   tenon-conform case NAME... --listing FILE --seed N SUBJECT  these cases, up to the first that does not pass
  * SUBJECT: --plugin FILE, --option KEY=VALUE ..., --device N, --cache-dir DIR, --model DIR, --replay DIR, --thorough;
  * --blind: nothing of the plugin is run for the list. Results go to descriptor 3 (case/case.h), exit status 0; 2: not
  * understood.
@@ -75,17 +75,19 @@ static tn_status read_listing(const char *path, tni_cf_listing *l, tn_error *err
   return st;
 }
 
-static int one_case(tni_cf_listing *l, const worker_args *w, const char *name, FILE *out) {
+static int ask_cases(tni_cf_listing *l, const worker_args *w, const char *const *names, FILE *out) {
   tn_error err;
   tni_error_init(&err);
-  case_search s = {.name = name};
   if (read_listing(w->listing, l, &err) != TN_OK)
     return fprintf(stderr, "no listing: %s: %s\n", err.where, err.message), 2;
-  tni_cf_all_cases(l, add_found, &s);
-  if (!s.found.run) return fprintf(stderr, "there is no case %s\n", name), 2;
-  s.found.name = name;
   tni_cf_observe_signals(TNI_CF_REPORT_FD);
-  tni_cf_run_case(&s.found, l, (uint64_t)w->seed, out);
+  for (uint32_t verdict = TNI_CF_PASS; *names && verdict != TNI_CF_FAIL; names++) {
+    case_search s = {.name = *names};
+    tni_cf_all_cases(l, add_found, &s);
+    if (!s.found.run) return fprintf(stderr, "there is no case %s\n", *names), 2;
+    s.found.name = *names;
+    verdict = tni_cf_run_case(&s.found, l, (uint64_t)w->seed, out);
+  }
   return 0;
 }
 
@@ -176,7 +178,7 @@ int main(int argc, const char **argv) {
   if (understood && subject.options) {
     tni_cf_listing l = {.arena = a, .subject = &subject};
     if (!strcmp(rest[0], "list")) result = cases_list(&l, w.blind != 0, out);
-    if (!strcmp(rest[0], "case") && rest[1]) result = one_case(&l, &w, rest[1], out);
+    if (!strcmp(rest[0], "case") && rest[1]) result = ask_cases(&l, &w, rest + 1, out);
   } else {
     fprintf(stderr, "%s\n", err.message[0] ? err.message : "tenon-conform is started by `tenon conform`");
   }

@@ -15,6 +15,9 @@
  * once. The sums of this file run in double: their error, K * 2^-53, is far below one u and is covered by counting it
  * as one.
  *
+ * Where halves are flushed (TN_DENORM_FLUSH, activations F16) a device may lose an activation below 2^-14, or as much of a sum:
+ * 2^-14 for each weight, times it.
+ *
  * Averages of table entries (avg_depth) put each group's sum off by a number of sx * w0, whatever its terms are
  * (tenon/plugin.h): tni_reference_product adds that, for the group and its rounding.
  *
@@ -36,7 +39,8 @@ typedef struct reference_product {
   float *y, *abs;
   int64_t M, N, K, group, n_tiles;
   float act_max;
-  double rel, average; /* abs gets rel * terms + (1 + rel) * average * sx * w0 */
+  double rel, average; /* abs gets rel * terms + (1 + rel) * average * sx * w0 + flushed * |w| */
+  double flushed;
 } reference_product;
 
 /* Elements of a run, for formats by lookup tables; 1: each element by itself. */
@@ -112,7 +116,7 @@ static double least_weight(const float *w, int64_t n) {
 
 /* One row of x against up to TILE_N rows of w. */
 static void row_tile(const reference_product *p, int64_t m, int64_t n0, int64_t n1) {
-  double sum[TILE_N] = {0}, mag[TILE_N] = {0}, steps[TILE_N] = {0}, q[CHUNK];
+  double sum[TILE_N] = {0}, mag[TILE_N] = {0}, steps[TILE_N] = {0}, weights[TILE_N] = {0}, q[CHUNK];
   const float *x = p->x + m * p->K;
   for (int64_t g = 0; g < p->K; g += p->group) {
     const int64_t len = p->K - g < p->group ? p->K - g : p->group;
@@ -129,6 +133,7 @@ static void row_tile(const reference_product *p, int64_t m, int64_t n0, int64_t 
           a += q[i] * (double)w[i];
           b += fabs(q[i] * (double)w[i]);
         }
+        for (int64_t i = 0; p->flushed > 0 && i < c; i++) weights[n - n0] += fabs((double)w[i]);
         in[n - n0] += a;
         in_mag[n - n0] += b;
       }
@@ -143,7 +148,8 @@ static void row_tile(const reference_product *p, int64_t m, int64_t n0, int64_t 
     const double b = p->bias ? (double)p->bias[n] : 0;
     p->y[m * p->N + n] = (float)(sum[n - n0] + b);
     if (p->abs)
-      p->abs[m * p->N + n] = (float)(p->rel * (mag[n - n0] + fabs(b)) + (1 + p->rel) * p->average * steps[n - n0]);
+      p->abs[m * p->N + n] = (float)(p->rel * (mag[n - n0] + fabs(b)) + (1 + p->rel) * p->average * steps[n - n0] +
+                                       p->flushed * weights[n - n0]);
   }
 }
 
@@ -209,6 +215,7 @@ tn_status tni_reference_product(const tn_numerics *num, const float *x, int64_t 
   reference_product p = {.num = num, .x = x, .w = w, .y = y, .abs = e, .M = M, .N = N, .K = K};
   p.rel = tni_reference_bound(num, K);
   p.average = tni_reference_averages(num);
+  if (num->act_dtype == TN_DT_F16 && num->denormals == TN_DENORM_FLUSH) p.flushed = 0x1p-14;
   return compute_product(&p, run);
 }
 

@@ -24,6 +24,8 @@ def say(**k):
 names = ["a/pass", "a/fail", "a/skip", "b/crash", "b/exit", "b/status", "b/hang", "b/sanitizer", "b/closed", "c/seed"]
 if os.environ.get("SLOW"):
     names = [f"d/slow/{i}" for i in range(9)] + ["generated/graphs/1"]
+if os.environ.get("ORDER"):
+    names = os.environ["ORDER"].split()
 if sys.argv[1] == "list":
     if os.environ.get("DIES") and "--blind" not in sys.argv:
         os.kill(os.getpid(), signal.SIGILL)
@@ -31,36 +33,44 @@ if sys.argv[1] == "list":
         for _ in range(int(os.environ["TALKS"])):
             out.write(" " * (1 << 20))
     why = os.environ.get("WHY")
-    cases = [{"name": n, "levels": 31 if n[0] == "a" else 2, "flags": 4 if n[0] == "a" else 0, "timeout_ms": 6000}
+    together = 8 if os.environ.get("TOGETHER") else 0
+    cases = [{"name": n, "levels": 31 if n[0] == "a" else 2, "flags": (4 if n[0] == "a" else 0) | together, "timeout_ms": 6000}
              for n in names]
     cases.append({"name": "levels/matmul/x", "levels": 4, "flags": 1, "timeout_ms": 0})
     json.dump({"listing": {"loaded": not os.environ.get("UNLOADED"), "why": why}, "cases": cases}, out)
     out.write("\n")
     sys.exit(0)
-case = sys.argv[2 if sys.argv[1] == "case" else 1]
-case = next(a for a in sys.argv[1:] if a in names or a.startswith("levels/"))
-if case.startswith("d/slow"):
-    time.sleep(1)
-    say(end="pass")
-elif case == "a/fail":
-    say(fail="two is three <&>"); say(note="of interest"); say(end="fail")
-elif case == "a/skip":
-    say(skip="not here"); say(end="skip")
-elif case == "b/crash":
-    print("last words", flush=True)
-    os.kill(os.getpid(), signal.SIGSEGV)
-elif case == "b/exit":
-    os._exit(0)
-elif case == "b/status":
-    say(end="pass"); os._exit(7)
-elif case == "b/hang":
-    time.sleep(100)
-elif case == "b/sanitizer":
-    print("==1==ERROR: AddressSanitizer: heap-use-after-free on address 0x1", file=sys.stderr); say(end="pass")
-elif case == "b/closed":
-    os.close(3); time.sleep(100)
-else:
-    say(note=sys.argv[sys.argv.index("--seed") + 1]); say(end="pass")
+asked = [a for a in sys.argv[1:] if a in names or a.startswith("levels/")]
+if os.environ.get("STARTED"):
+    with open(os.environ["STARTED"], "a") as f:
+        f.write(" ".join(asked) + "\n")
+for case in asked:
+    if case.startswith("d/slow"):
+        time.sleep(1)
+        say(end="pass")
+    elif case == "a/fail":
+        say(fail="two is three <&>"); say(note="of interest"); say(end="fail")
+        break
+    elif case == "a/skip":
+        say(skip="not here"); say(end="skip")
+    elif case == "b/crash":
+        print("last words", flush=True)
+        os.kill(os.getpid(), signal.SIGSEGV)
+    elif case == "b/exit":
+        os._exit(0)
+    elif case == "b/status":
+        say(end="pass"); os._exit(7)
+    elif case == "b/hang":
+        time.sleep(100)
+    elif case == "b/sanitizer":
+        print("==1==ERROR: AddressSanitizer: heap-use-after-free on address 0x1", file=sys.stderr); say(end="pass")
+    elif case == "b/closed":
+        os.close(3); time.sleep(100)
+    elif case == "e/late" and asked != [case]:
+        say(fail="only after others"); say(end="fail")
+        break
+    else:
+        say(note=sys.argv[sys.argv.index("--seed") + 1]); say(end="pass")
 ''' % sys.executable
 
 
@@ -85,8 +95,8 @@ class Runner(unittest.TestCase):
         p = self.run_kit('--format', 'json', '--jobs', '4', *args, **kw)
         return p.returncode, json.loads(p.stdout)
 
-    def test_judgement(self):
-        rc, r = self.report('--seed', '5', '--patience', '1')
+    def judged(self, env=None):
+        rc, r = self.report('--seed', '5', '--patience', '1', env=env)
         by = {c['name']: c for c in r['cases']}
         self.assertEqual(rc, 1)
         self.assertEqual((r['passed'], r['failed'], r['skipped']), (2, 7, 1))
@@ -99,6 +109,46 @@ class Runner(unittest.TestCase):
         self.assertIn('last words', by['b/crash']['output'])
         self.assertEqual(by['a/skip']['skip'], 'not here')
         self.assertNotIn('levels/matmul/x', by)
+        return by
+
+    def test_judgement(self):
+        self.judged()
+
+    def together(self, order=None):
+        """The environment of cases that may share a process, and the file that names those of each process."""
+        started = os.path.join(self.dir.name, self.id())
+        return {'TOGETHER': '1', 'STARTED': started, **({'ORDER': order} if order else {})}, started
+
+    def test_together(self):
+        env, started = self.together()
+        self.judged(env)
+        with open(started) as f:
+            asked = [line.split() for line in f]
+        self.assertIn('a/pass a/fail a/skip b/crash b/exit b/status b/hang b/sanitizer'.split(), asked)
+        for name in 'a/fail b/crash b/exit b/status b/hang b/sanitizer b/closed'.split():
+            self.assertEqual(asked.count([name]), 1, name)  # a verdict that is not a pass is that of the case alone
+
+    def test_together_in_one_process(self):
+        names = [f'c/{i}' for i in range(20)]
+        env, started = self.together(' '.join(names))
+        rc, r = self.report('--seed', '5', env=env)
+        self.assertEqual((rc, r['passed']), (0, 20))
+        self.assertEqual([c['notes'] for c in r['cases']], [['5']] * 20)
+        with open(started) as f:
+            self.assertEqual(sorted(f.read().split('\n')[:-1]), sorted(' '.join(names[i:i + 8]) for i in (0, 8, 16)))
+
+    def test_together_only_after_others(self):
+        env, _ = self.together('c/0 e/late c/1')
+        rc, r = self.report('--seed', '5', env=env)
+        self.assertEqual((rc, r['passed']), (0, 3))
+        self.assertIn('only after others', r['cases'][1]['notes'][0])
+
+    def test_together_ends_badly(self):
+        env, started = self.together('c/0 c/1 b/status')
+        rc, r = self.report('--seed', '5', env=env)
+        self.assertEqual((rc, r['passed'], r['failed']), (1, 2, 1))
+        with open(started) as f:  # whose fault a bad end is nobody knows
+            self.assertEqual(sorted(f.read().split('\n')[:-1]), ['b/status', 'c/0', 'c/0 c/1 b/status', 'c/1'])
 
     def test_seed_and_glob(self):
         rc, r = self.report('--case', 'c/*', '--seed', '77')

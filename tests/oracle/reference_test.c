@@ -262,6 +262,27 @@ static void test_averages(void) {
   }
 }
 
+/* Halves that are flushed: 2^-14 of each weight, of whatever the activations are. Not of who keeps them, nor of BF16. */
+static void test_flushed(void) {
+  tn_numerics num = {.h = TN_HDR(tn_numerics), .act_dtype = TN_DT_F16, .acc_inner = TN_DT_F16, .acc_outer = TN_DT_F32};
+  float x[70] = {0}, w[70], y, abs, kept, flushed;
+  double sum = 0;
+  tn_run run;
+  tni_run_inline(&run);
+  for (int k = 0; k < 70; k++) sum += fabs((double)(w[k] = k % 2 ? -3.0f : 0.5f));
+  x[3] = 0x1p-10f;
+  one_row(&num, x, 70, w, &y, &abs);
+  num.denormals = TN_DENORM_KEEP;
+  CU_ASSERT_EQUAL(tni_reference_product(&num, x, 1, 70, w, 1, &y, &kept, &run), TN_OK);
+  CU_ASSERT_DOUBLE_EQUAL((double)kept, tni_reference_bound(&num, 70) * (double)abs, 1e-9);
+  num.denormals = TN_DENORM_FLUSH;
+  CU_ASSERT_EQUAL(tni_reference_product(&num, x, 1, 70, w, 1, &y, &flushed, &run), TN_OK);
+  CU_ASSERT_DOUBLE_EQUAL((double)flushed - (double)kept, 0x1p-14 * sum, 1e-9);
+  num.act_dtype = TN_DT_BF16;
+  CU_ASSERT_EQUAL(tni_reference_product(&num, x, 1, 70, w, 1, &y, &flushed, &run), TN_OK);
+  CU_ASSERT_DOUBLE_EQUAL((double)flushed, (double)kept, 1e-9);
+}
+
 static void test_bound_grows(void) {
   tn_numerics f = {.h = TN_HDR(tn_numerics), .act_dtype = TN_DT_F32, .acc_inner = TN_DT_F32, .acc_outer = TN_DT_F32};
   CU_ASSERT(tni_reference_bound(&f, 1000) > 1000 * 0x1p-24);
@@ -301,6 +322,7 @@ void suite_reference(void) {
   CU_add_test(s, "static scale", test_static);
   CU_add_test(s, "averages", test_averages);
   CU_add_test(s, "sums below a scale", test_sums_below_a_scale);
+  CU_add_test(s, "halves that are flushed", test_flushed);
   CU_add_test(s, "bound grows", test_bound_grows);
   CU_add_test(s, "codes of 8 bits", test_codes);
 }

@@ -58,6 +58,7 @@ static bool report_read(const char *text, tni_cf_part *out) {
     const char *fail = json_string_value(json_object_get(o, "fail")),
                *note = json_string_value(json_object_get(o, "note"));
     const json_t *end = json_object_get(o, "end");
+    out->n_skips += json_object_get(o, "skip") != NULL;
     if (fail && !out->text[0]) snprintf(out->text, sizeof out->text, "%s", fail);
     if (fail) out->failed = true;
     if (note && !out->note[0]) snprintf(out->note, sizeof out->note, "%s", note);

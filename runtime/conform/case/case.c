@@ -132,7 +132,7 @@ uint32_t tni_cf_lengths(const tni_cf_listing *l, uint32_t phase, int64_t out[TNI
 
 /* --- the worker's part -------------------------------------------------------------------------------------------- */
 
-static atomic_bool has_left; /* of the process, which runs one case */
+static atomic_bool has_left; /* of the process: no case follows this one */
 void tni_cf_leave(void) { atomic_store(&has_left, true); }
 bool tni_cf_has_left(void) { return atomic_load(&has_left); }
 
@@ -149,7 +149,7 @@ void tni_cf_end_here(tni_cf *cf) {
   _exit(0);
 }
 
-void tni_cf_run_case(const tni_cf_case *c, const tni_cf_listing *l, uint64_t seed, FILE *out) {
+uint32_t tni_cf_run_case(const tni_cf_case *c, const tni_cf_listing *l, uint64_t seed, FILE *out) {
   tni_cf_sink sink = {.out = out};
   tni_cf cf = {.subject = l->subject,
                .listing = l,
@@ -165,4 +165,5 @@ void tni_cf_run_case(const tni_cf_case *c, const tni_cf_listing *l, uint64_t see
   if (tni_cf_has_left()) tni_cf_end_here(&cf);
   tni_arena_destroy(cf.arena);
   end_write(&cf);
+  return cf.verdict;
 }

@@ -39,7 +39,7 @@ enum {
   TNI_CF_LEVEL_VISION = 16, /* and convolutions, pooling, their normalizations */
   TNI_CF_LEVEL_ALL = 31     /* every level: what most cases say */
 };
-enum { TNI_CF_REQUIRED = 1, TNI_CF_THOROUGH_ONLY = 2, TNI_CF_NO_DEVICE = 4 };
+enum { TNI_CF_REQUIRED = 1, TNI_CF_THOROUGH_ONLY = 2, TNI_CF_NO_DEVICE = 4, TNI_CF_TOGETHER = 8 };
 
 /* What is tested, as the command line says. Strings live as long as the process. */
 typedef struct tni_cf_subject {
@@ -91,6 +91,7 @@ typedef struct tni_cf_listing {
   const tni_cf_subject *subject;
   const char *version, *why; /* why NULL: loaded and a device open */
   bool loaded;               /* its entry gave a table */
+  bool resident;             /* TN_PLUGIN_RESIDENT: with a driver below, which takes long to start */
   uint32_t n_devices, n_formats, n_claimed, n_options;
   const tni_cf_device *devices;
   const tni_cf_format *formats;
@@ -107,7 +108,8 @@ typedef void (*tni_cf_fn)(tni_cf *cf, const void *arg);
 
 /* name is copied; arg is passed to run, must live as long as the process. timeout_ms 0: 20 s (100 s with --thorough).
  * flags: REQUIRED: runs only where --level names one of `levels`; THOROUGH_ONLY: with --thorough only; NO_DEVICE: may
- * be asked of a plugin that has no device here. */
+ * be asked of a plugin that has no device here; TOGETHER: may follow others of its kind in one process, and is asked again
+ * alone where it does not pass there (families.c sets it). */
 typedef struct tni_cf_case {
   const char *name;
   uint32_t levels, flags;
@@ -155,6 +157,7 @@ double tni_cf_rng_normal(tni_cf_rng *r); /* mean 0, deviation 1 */
 /* What came of a part of a case that ran in a process of its own. */
 typedef struct tni_cf_part {
   bool failed, skipped;
+  uint32_t n_skips;
   char text[800], note[200]; /* the first finding, the first note; "" */
 } tni_cf_part;
 /* Runs fn in a child of this process, for limit_ms at most. It may die, hang or leave anything behind. Nothing of the
@@ -177,10 +180,10 @@ const char *tni_cf_option(const tni_cf_subject *s, const char *key);
 /* Descriptor that a worker reports on: standard output and error are the plugin's. */
 enum { TNI_CF_REPORT_FD = TNI_SPAWN_CHANNEL };
 
-/* Runs c and writes its last line. seed: of the command line. Findings go out at once, one JSON object a line, so that
- * a crash loses none:
+/* Runs c, writes its last line, and gives its verdict. seed: of the command line. Findings go out at once, one JSON object a
+ * line, so that a crash loses none:
  *   {"fail": TEXT} {"skip": TEXT} {"note": TEXT} ... {"end": "pass"|"fail"|"skip"}
  * Without the last line the process was ended by what it tested. */
-void tni_cf_run_case(const tni_cf_case *c, const tni_cf_listing *l, uint64_t seed, FILE *out);
+uint32_t tni_cf_run_case(const tni_cf_case *c, const tni_cf_listing *l, uint64_t seed, FILE *out);
 
 #endif

@@ -105,6 +105,7 @@ static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
 void tni_cf_blobs_hold(tni_cf_blobs *b) {
   pthread_mutex_lock(&held_lock);
   held = b;
+  if (b) b->found = 0;
   pthread_mutex_unlock(&held_lock);
 }
 
@@ -141,7 +142,7 @@ static tn_status held_get(tni_cf_blobs *b, const void *key, uint64_t nkey, const
   if (!k) return TN_E_UNAVAILABLE;
   struct tni_cf_kept *copy = add_kept(&b->lent, key, nkey, k->bytes + nkey, k->n);
   if (!copy) return TN_E_NO_MEMORY;
-  spoil(b->spoil, copy->bytes + nkey, &copy->n);
+  if (!b->every || b->found++ % b->every == b->turn % b->every) spoil(b->spoil, copy->bytes + nkey, &copy->n);
   b->hits++;
   *data = copy->bytes + nkey;
   *n = copy->n;

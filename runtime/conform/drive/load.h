@@ -68,10 +68,11 @@ long long tni_cf_fault_end(void);
 /* Blobs that hosts of the process keep in memory, in place of the cache's folder. */
 typedef struct tni_cf_blobs {
   struct tni_cf_kept *first, *lent;
-  long long puts, hits;
+  long long puts, hits, found; /* found: since hold */
   /* 0: none; of what is found 1: a bit in the middle is another, 2: half is missing, 3, 4: a bit at the ends, 5: the last byte
-   * is missing, 6, 7: a bit in the first or last quarter. */
-  uint32_t spoil;
+   * is missing, 6, 7: a bit in the first or last quarter. Of each `every` that are found the one that comes as number `turn` is
+   * spoiled, so that not all is compiled anew; 0: each. */
+  uint32_t spoil, every, turn;
 } tni_cf_blobs;
 /* From here on cache_put and cache_get are those of b; NULL: of the host again. */
 void tni_cf_blobs_hold(tni_cf_blobs *b);

@@ -10,7 +10,7 @@
 
 #include "runtime/conform/edges/parts.h"
 
-enum { ROWS = 5, MANY = 37, MOST_GRAPHS = 12, N_WAYS = 7, WAYS_OF_OTHERS = 2 };
+enum { ROWS = 5, MANY = 37, MOST_GRAPHS = 12, N_WAYS = 7, WAYS_OF_OTHERS = 2, SPARED = 3, OF_A_KIND = 2, MOST_TAKEN = 256, FIRST_GRAPHS = 4, BUDGET_S = 6 };
 
 static const tn_offline *offline_of(const tni_cf_host *h) {
   const tn_plugin *p = h->p.plugin;
@@ -20,11 +20,23 @@ static const tn_offline *offline_of(const tni_cf_host *h) {
   return o && TN_HAS(o, tn_offline, compile) && o->compile ? o : NULL;
 }
 
-/* From both ends of the listing in turns: products stand first in it, convolutions and poolings last. */
+/* The first part of a graph's name. */
+static bool same_kind(const char *a, const char *b) {
+  const size_t n = strcspn(a, "/");
+  return n == strcspn(b, "/") && !strncmp(a, b, n);
+}
+
+/* Graph i of those that are taken, two of a kind at most, from both ends in turns: products stand first in the listing,
+ * convolutions and poolings last. */
 static const tni_cf_claimed *take(const tni_cf_listing *l, uint32_t i) {
+  const tni_cf_claimed *of[MOST_TAKEN], *c;
   uint32_t n = 0;
-  while (tni_cf_edge_taken(l, n)) n++;
-  return i < n ? tni_cf_edge_taken(l, i % 2 ? n - 1 - i / 2 : i / 2) : NULL;
+  for (uint32_t k = 0; n < MOST_TAKEN && (c = tni_cf_edge_taken(l, k)); k++) {
+    uint32_t alike = 0;
+    for (uint32_t j = 0; j < n; j++) alike += same_kind(of[j]->graph, c->graph);
+    if (alike < OF_A_KIND) of[n++] = c;
+  }
+  return i < n ? of[i % 2 ? n - 1 - i / 2 : i / 2] : NULL;
 }
 
 /* Runs the graph over the blobs; where want is there already its bits are compared. May be refused where they are spoiled. */
@@ -102,7 +114,7 @@ static void ask_ahead(tni_cf *cf, const void *arg) {
   if (graphs) tni_cf_note(cf, "%lld blobs for %lld graphs", blobs, graphs);
 }
 
-/* One graph over blobs that are damaged in some ways, at some rows; how many blobs it keeps. */
+/* One graph over blobs of which a third is damaged, in some ways and at some rows; how many blobs it keeps. */
 static long long spoil(tni_cf *cf, const tni_cf_claimed *c, int64_t rows, uint32_t from, uint32_t n_ways) {
   static const char *const ways[] = {"a bit in the middle of a blob is another",
                                      "a blob is half as long",
@@ -117,22 +129,27 @@ static long long spoil(tni_cf *cf, const tni_cf_claimed *c, int64_t rows, uint32
   run_over(cf, c, rows, &b, want, "an empty cache");
   /* A plugin may keep only what is compiled ahead. */
   if (!b.puts && cf->verdict == TNI_CF_PASS) (void)compile_into(cf, c, rows, &b);
+  b.every = b.puts < 2 * SPARED ? (uint32_t)(b.puts + 1) / 2 : SPARED;
   for (uint32_t k = 0; k < n_ways && b.puts && cf->verdict == TNI_CF_PASS; k++) {
     const uint32_t way = (from + k) % N_WAYS;
     b.spoil = way + 1;
+    b.turn = from + k;
     run_over(cf, c, rows, &b, want, ways[way]);
   }
   tni_cf_blobs_free(&b);
   return b.puts;
 }
 
-/* At many rows too: what is compiled for a few may be right for others by chance. Each run opens and compiles anew, so only the
- * first graph that keeps blobs is asked in all ways; the ways of the others follow one another. */
+/* At many rows too: what is compiled for a few may be right for others by chance. Each run opens and compiles anew what is
+ * damaged, so only the first graph that keeps blobs is asked in all ways; the ways of the others follow one another. After some seconds a
+ * few graphs are enough, but with --thorough. */
 static void ask_spoiled(tni_cf *cf, const void *arg) {
   const tni_cf_claimed *c;
   long long graphs = 0, blobs = 0;
   (void)arg;
+  const int64_t until = tni_now_ns() + INT64_C(1000000000) * BUDGET_S;
   for (uint32_t i = 0; i < MOST_GRAPHS && cf->verdict == TNI_CF_PASS && (c = take(cf->listing, i)); i++) {
+    if (graphs >= FIRST_GRAPHS && !cf->subject->thorough && tni_now_ns() > until) break;
     const uint32_t n_ways = graphs ? WAYS_OF_OTHERS : N_WAYS;
     const long long n = spoil(cf, c, graphs % 2 ? ROWS : MANY, (uint32_t)graphs * WAYS_OF_OTHERS, n_ways);
     graphs += n > 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Family generated: graphs drawn from the seed, each in a process of its own. One that fails is made smaller for as
+ * Family generated: graphs drawn from the seed, each in a process of its own, or a few where a driver takes long to start. One that fails is made smaller for as
  * long as it goes on failing, and the smallest is what is reported.
  */
 #include "runtime/conform/generate/generate.h"
@@ -15,7 +15,26 @@ enum { CASES = 8, QUICK = 4, THOROUGH = 60, LIMIT_MS = 20000, SHRINK_S = 12, MOS
  * others. */
 enum { LONG = 64, TOO_LONG = 512 };
 
-static void run_part(tni_cf *cf, void *arg) { tni_gen_run(cf, arg); }
+/* Graphs that run one after the other in a process of their own: several where a driver takes long to start. */
+enum { MOST_TOGETHER = 4 };
+typedef struct together {
+  tni_gen_recipe g[MOST_TOGETHER];
+  uint32_t n;
+} together;
+
+static void run_part(tni_cf *cf, void *arg) {
+  together *t = arg;
+  for (uint32_t i = 0; i < t->n && cf->verdict != TNI_CF_FAIL; i++) {
+    cf->verdict = TNI_CF_PASS;
+    tni_gen_run(cf, &t->g[i]);
+  }
+}
+
+static bool run_apart(const tni_cf *cf, const tni_gen_recipe *g, uint32_t n, tni_cf_part *out) {
+  together t = {.n = n};
+  memcpy(t.g, g, n * sizeof *g);
+  return tni_cf_apart(cf, run_part, &t, n * LIMIT_MS, out);
+}
 
 /* What a graph may begin with: the operator that it then has, and which graphs of the table say that it is taken, by
  * what their names begin with, up to a '/'. */
@@ -81,6 +100,7 @@ enum { N_FORMS = sizeof forms / sizeof *forms };
 typedef struct draws {
   uint32_t weights[TNI_GEN_KINDS];
   uint32_t taken[N_FORMS], n_taken; /* what graphs begin with in turns */
+  bool few;
 } draws;
 
 /* The whole name, or all of it up to a '/'. */
@@ -104,6 +124,7 @@ static bool is_taken(const tni_cf_listing *l, uint32_t form) {
 /* Kinds that the plugin took in a graph of the table are drawn often, what a chain may consist of now and then. */
 static void find_draws(const tni_cf_listing *l, draws *d) {
   memset(d, 0, sizeof *d);
+  d->few = l->resident;
   for (uint32_t i = 0; i < N_FORMS; i++) {
     const bool taken = is_taken(l, i);
     const uint32_t kind = forms[i].form.kind, w = taken ? TAKEN : forms[i].else_;
@@ -112,11 +133,14 @@ static void find_draws(const tni_cf_listing *l, draws *d) {
   }
 }
 
-/* Each form begins TURNS graphs of a run of all cases; after them, the first step is drawn. */
+/* Each form begins TURNS graphs of a run of all cases, fewer where each is compiled by a driver; after them, the first step is
+ * drawn. */
 static uint32_t n_begun(const draws *d, uint32_t number) {
-  const uint32_t all = TURNS * d->n_taken;
+  const uint32_t all = (d->few ? TURNS - 1 : TURNS) * d->n_taken;
   return all / CASES + (number < all % CASES);
 }
+
+static uint32_t n_drawn(const draws *d) { return d->few ? QUICK / 2 : QUICK; }
 
 static bool takes_in(const tni_cf_listing *l, uint32_t phase) {
   for (uint32_t i = 0; i < l->n_claimed; i++)
@@ -158,7 +182,7 @@ static uint32_t shrink(const tni_cf *cf, tni_gen_recipe *g, tni_cf_part *found) 
     if (!tni_gen_smaller(g, i++, &smaller)) break;
     if (!memcmp(&smaller, g, sizeof smaller)) continue;
     trials++;
-    if (!tni_cf_apart(cf, run_part, &smaller, LIMIT_MS, &part) || !part.failed) continue;
+    if (!run_apart(cf, &smaller, 1, &part) || !part.failed) continue;
     *g = smaller;
     *found = part;
     i = 0;
@@ -174,26 +198,41 @@ static void report(tni_cf *cf, const tni_gen_recipe *g, uint32_t n, uint32_t ste
   tni_cf_fail(cf, "graph %u, made smaller from %u steps to %u: %s: %s", n, steps, g->n_steps, text, found->text);
 }
 
+/* Asks n graphs, each alone. How many of them it takes something of. */
+static uint32_t each_alone(tni_cf *cf, tni_gen_recipe *g, uint32_t first, uint32_t n) {
+  uint32_t ran = 0;
+  for (uint32_t i = 0; i < n && cf->verdict == TNI_CF_PASS; i++) {
+    tni_cf_part part;
+    if (!run_apart(cf, &g[i], 1, &part)) return tni_cf_fail(cf, "no process could be made"), ran;
+    ran += !part.skipped;
+    if (!part.failed) continue;
+    const uint32_t steps = g[i].n_steps;
+    (void)shrink(cf, &g[i], &part);
+    report(cf, &g[i], first + i, steps, &part);
+  }
+  return ran;
+}
+
 static void graphs_ask(tni_cf *cf, const void *arg) {
-  const uint32_t number = (uint32_t)(uintptr_t)arg;
+  const uint32_t number = (uint32_t)(uintptr_t)arg, at_once = cf->listing->resident ? MOST_TOGETHER : 1;
   draws d;
   uint32_t ran = 0, n = 0;
   const int64_t until = tni_now_ns() + (int64_t)cf->subject->seconds * 1000000000;
   find_draws(cf->listing, &d);
-  const uint32_t want = n_begun(&d, number) + (cf->subject->thorough ? THOROUGH : QUICK);
-  for (; (cf->subject->seconds ? tni_now_ns() < until : n < want) && cf->verdict == TNI_CF_PASS; n++) {
-    tni_gen_recipe g;
-    tni_cf_part part;
-    draw(cf, &d, number, n, &g);
-    if (!tni_cf_apart(cf, run_part, &g, LIMIT_MS, &part)) {
-      tni_cf_fail(cf, "no process could be made");
-      break;
+  const uint32_t want = n_begun(&d, number) + (cf->subject->thorough ? THOROUGH : n_drawn(&d));
+  while ((cf->subject->seconds ? tni_now_ns() < until : n < want) && cf->verdict == TNI_CF_PASS) {
+    tni_gen_recipe g[MOST_TOGETHER];
+    tni_cf_part part = {.failed = true};
+    const uint32_t first = n;
+    do draw(cf, &d, number, n, &g[n - first]), n++;
+    while (n - first < at_once && (cf->subject->seconds || n < want));
+    if (at_once > 1 && run_apart(cf, g, n - first, &part) && !part.failed) {
+      ran += n - first - part.n_skips;
+      continue;
     }
-    ran += !part.skipped;
-    if (!part.failed) continue;
-    const uint32_t steps = g.n_steps;
-    (void)shrink(cf, &g, &part);
-    report(cf, &g, n, steps, &part);
+    ran += each_alone(cf, g, first, n - first);
+    if (at_once > 1 && cf->verdict == TNI_CF_PASS)
+      tni_cf_fail(cf, "graphs %u to %u, one after the other in one process, each of which passes alone: %s", first, n - 1, part.text);
   }
   if (!ran) tni_cf_skip(cf, "it takes nothing of %u graphs", n);
   tni_cf_note(cf, "%u graphs, it takes something of %u", n, ran);
@@ -227,7 +266,7 @@ static void count_taken(tni_cf *cf, tni_cf_host *h, const tni_gen_recipe *g, tni
 
 static void count_all(tni_cf *cf, tni_cf_host *h, const draws *d, counts *c) {
   for (uint32_t k = 0; k < CASES; k++)
-    for (uint32_t n = 0; n < n_begun(d, k) + QUICK && cf->verdict == TNI_CF_PASS; n++, c->graphs++) {
+    for (uint32_t n = 0; n < n_begun(d, k) + n_drawn(d) && cf->verdict == TNI_CF_PASS; n++, c->graphs++) {
       tni_gen_recipe g;
       tni_cn_graph b;
       draw(cf, d, k, n, &g);

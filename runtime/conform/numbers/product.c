@@ -386,12 +386,8 @@ static bool product_of(work *w, tn_id v, bool kn, float *y, float *e, tn_numeric
   if (!m || tni_reference_product(n, w->x, w->M, K, m, *N, y, e, &w->run) != TN_OK) return false;
   const double rel = tni_reference_bound(n, K);
   const bool flush = n->denormals == TN_DENORM_FLUSH;
-  for (int64_t j = 0; j < *N; j++) {
-    double top = 0;
-    for (int64_t k = 0; flush && tni_is_half(n->act_dtype) && k < K; k++) top += fabs((double)m[j * K + k]);
-    const double tiny = rel == 0 ? 0 : (flush ? (double)FLT_MIN : (double)(K + 4) * 0x1p-149) + 0x1p-14 * top;
-    for (int64_t i = 0; i < w->M; i++) e[i * *N + j] = (float)((double)e[i * *N + j] + tiny);
-  }
+  const double tiny = rel == 0 ? 0 : flush ? (double)FLT_MIN : (double)(K + 4) * 0x1p-149;
+  for (int64_t i = 0; i < w->M * *N; i++) e[i] = (float)((double)e[i] + tiny);
   w->tiny = flush ? (double)FLT_MIN : 0x1p-149;
   return true;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a worker's end says of its case.
+ * What a worker's end says of its cases.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,14 +41,17 @@ static bool take_line(tni_cf_result *r, const char *text, size_t n) {
   return ended;
 }
 
+/* One line, and where the next begins. */
+static const char *next_line(tni_cf_result *r, const char *p, bool *ended) {
+  const size_t n = strcspn(p, "\n");
+  *ended |= take_line(r, p, n);
+  return p + n + (p[n] == '\n');
+}
+
 void tni_cf_result_judge(tni_cf_result *r, tni_cf_child *c) {
   char text[256];
   bool ended = false;
-  for (const char *p = c->report.s; p && *p;) {
-    const size_t n = strcspn(p, "\n");
-    ended |= take_line(r, p, n);
-    p += n + (p[n] == '\n');
-  }
+  for (const char *p = c->report.s; p && *p;) p = next_line(r, p, &ended);
   char *said = sanitizer_finding(c->output.s);
   if (said) tni_cf_add_finding(r, said);
   free(said);
@@ -57,4 +61,35 @@ void tni_cf_result_judge(tni_cf_result *r, tni_cf_child *c) {
     tni_cf_add_finding(r, "the process ended with status 0 before the case was done: something called exit");
   r->seconds = tni_cf_clock() - c->started;
   if (c->output.n && !(r->output = strdup(c->output.s))) tni_json_lacked();
+}
+
+uint32_t tni_cf_ended(const tni_cf_child *c) {
+  uint32_t n = 0;
+  for (const char *p = c->report.s; p && (p = strstr(p, "{\"end\"")); p++) n += p == c->report.s || p[-1] == '\n';
+  return n;
+}
+
+bool tni_cf_sanitizer_spoke(const tni_cf_child *c) {
+  char *said = sanitizer_finding(c->output.s);
+  free(said);
+  return said != NULL;
+}
+
+const char *tni_cf_result_take(tni_cf_result *r, const char *p, char *found, size_t n) {
+  tni_cf_result one = {.findings = json_array(), .notes = json_array()};
+  bool ended = false;
+  while (p && *p && !ended) p = next_line(&one, p, &ended);
+  const bool taken = ended && one.verdict != TNI_CF_FAILED;
+  if (taken) {
+    json_array_extend(r->notes, one.notes);
+    r->verdict = one.verdict;
+    r->skip = one.skip;
+  } else {
+    const char *first = json_string_value(json_array_get(one.findings, 0));
+    snprintf(found, n, "%s", first ? first : "");
+    free(one.skip);
+  }
+  json_decref(one.findings);
+  json_decref(one.notes);
+  return taken ? p : NULL;
 }

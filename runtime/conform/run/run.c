@@ -15,7 +15,7 @@
 #include "runtime/conform/run/child.h"
 #include "runtime/conform/run/judge.h"
 
-enum { MAX_ARGS = 512, LIST_LIMIT_MS = 60000, QUICK_MS = 20000, THOROUGH_MS = 100000, MANY_HUNG = 4, STOOD_S = 2 };
+enum { MAX_ARGS = 512, LIST_LIMIT_MS = 60000, QUICK_MS = 20000, THOROUGH_MS = 100000, MANY_HUNG = 4, STOOD_S = 2, MOST_TOGETHER = 8 };
 
 typedef struct arguments {
   const char *v[MAX_ARGS];
@@ -111,6 +111,7 @@ static void take_cases(const tni_cf_run_opts *o, const json_t *cases, bool no_de
     if (!name || !case_wanted(o, name, (uint32_t)json_integer_value(json_object_get(c, "levels")), flags)) continue;
     tni_cf_result *one = new_result(r, name);
     if (!one) return;
+    one->together = flags & TNI_CF_TOGETHER;
     one->timeout_ms = ms ? ms : o->thorough ? THOROUGH_MS : QUICK_MS;
     if (no_device && !asked_without_device(r, flags)) {
       one->verdict = TNI_CF_SKIPPED;
@@ -151,9 +152,12 @@ static int list_cases(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uin
 
 /* --- running ----------------------------------------------------------------------------------------------------- */
 
+/* A worker and its cases, one after the other. */
 typedef struct run_slot {
   tni_cf_child child;
-  uint32_t at; /* index of its result */
+  uint32_t n, at[MOST_TOGETHER]; /* indices of their results */
+  uint32_t n_ended;
+  double ended[MOST_TOGETHER]; /* when */
 } run_slot;
 
 typedef struct case_runner {
@@ -161,7 +165,7 @@ typedef struct case_runner {
   tni_cf_report *r;
   run_slot *slots;
   uint32_t next, done;
-  bool *begun;          /* by case */
+  bool *begun, *alone;  /* by case. alone: it did not pass together with others */
   uint32_t hung, since; /* cases that took too long; those that have ended since the first of them */
   double deadline;      /* 0: none */
   double half;          /* from then on random graphs come first */
@@ -216,7 +220,26 @@ static uint32_t next_case(case_runner *w) {
   return at;
 }
 
-/* The next case that is still to be run, in a free slot; w->failed where none can be started. */
+static double limit_s(const case_runner *w, uint32_t at) { return w->r->results[at].timeout_ms / 1e3 * w->o->patience; }
+
+static bool may_follow(const case_runner *w, uint32_t at) {
+  return at < w->r->n && w->r->results[at].together && !w->begun[at] && !w->alone[at] && w->r->results[at].verdict == TNI_CF_PASSED;
+}
+
+/* One worker for the cases of s. */
+static void start_slot(case_runner *w, run_slot *s) {
+  arguments a;
+  start_args(&a, w->o, "case");
+  for (uint32_t i = 0; i < s->n; i++) argument_add(&a, w->r->results[s->at[i]].name);
+  argument_add(&a, "--listing");
+  argument_add(&a, w->listing);
+  argument_add(&a, "--seed");
+  argument_add(&a, w->seed);
+  const int e = tni_cf_child_start(&s->child, a.v, limit_s(w, s->at[0]));
+  if (e) w->failed = e;
+}
+
+/* The next cases that are still to be run, in a free slot; w->failed where none can be started. */
 static void fill_slot(case_runner *w, run_slot *s) {
   for (uint32_t at; !s->child.pid && (at = next_case(w)) < w->r->n;) {
     tni_cf_result *one = &w->r->results[at];
@@ -229,18 +252,65 @@ static void fill_slot(case_runner *w, run_slot *s) {
       case_finished(w, at);
       continue;
     }
-    arguments a;
-    start_args(&a, w->o, "case");
-    argument_add(&a, one->name);
-    argument_add(&a, "--listing");
-    argument_add(&a, w->listing);
-    argument_add(&a, "--seed");
-    argument_add(&a, w->seed);
-    s->at = at;
-    const int e = tni_cf_child_start(&s->child, a.v, one->timeout_ms / 1e3 * w->o->patience);
-    if (e) w->failed = e;
+    s->at[0] = at, s->n = 1, s->n_ended = 0;
+    for (; one->together && !w->alone[at] && s->n < MOST_TOGETHER && may_follow(w, at + s->n); s->n++)
+      w->begun[s->at[s->n] = at + s->n] = true;
+    start_slot(w, s);
     return;
   }
+}
+
+/* Each case has its own time. */
+static void follow_slot(case_runner *w, run_slot *s) {
+  for (const uint32_t n = s->n > 1 ? tni_cf_ended(&s->child) : 0; s->n_ended < n && s->n_ended < s->n; s->n_ended++) {
+    s->ended[s->n_ended] = tni_cf_clock();
+    if (s->n_ended + 1 < s->n && !s->child.late) s->child.deadline = tni_cf_clock() + limit_s(w, s->at[s->n_ended + 1]);
+  }
+}
+
+/* Says of a case that is asked again what came of it after others. */
+static void note_together(tni_cf_result *one, uint32_t after, const char *found) {
+  char text[400];
+  snprintf(text, sizeof text, "after %u others in one process it did not pass (%.250s); this is said of it alone", after, found);
+  json_t *s = json_string(text);
+  if (s) json_array_append_new(one->notes, s);
+}
+
+/* Of several cases the first that did not pass is asked again alone, and those after it once more. A process that ends badly may
+ * owe that to the case before, which is asked alone too. Where all are done then, or a sanitizer spoke, each is. */
+static void judge_together(case_runner *w, run_slot *s) {
+  uint32_t done = 0, bad = s->n_ended; /* bad: the case that did not pass */
+  char found[256];
+  const bool badly = tni_cf_child_end(&s->child, found, sizeof found);
+  const bool unknown = tni_cf_sanitizer_spoke(&s->child) || (badly && s->n_ended == s->n);
+  const uint32_t sure = unknown ? 0 : badly && !s->child.late && s->n_ended ? s->n_ended - 1 : s->n_ended;
+  if (!badly) snprintf(found, sizeof found, "something called exit");
+  for (const char *p = s->child.report.s; done < sure; done++) {
+    tni_cf_result *one = &w->r->results[s->at[done]];
+    if (!(p = tni_cf_result_take(one, p, found, sizeof found))) break;
+    one->seconds = s->ended[done] - (done ? s->ended[done - 1] : s->child.started);
+    count_hung(w, false);
+    case_finished(w, s->at[done]);
+  }
+  if (done < sure) bad = done;
+  for (uint32_t i = done; i < s->n; i++) {
+    const uint32_t at = s->at[i];
+    w->begun[at] = false;
+    w->alone[at] = unknown || i <= bad;
+    if (i == bad && i && !unknown) note_together(&w->r->results[at], i, found);
+    if (at < w->next) w->next = at;
+  }
+}
+
+static void judge_slot(case_runner *w, run_slot *s) {
+  if (s->n == 1) {
+    tni_cf_result_judge(&w->r->results[s->at[0]], &s->child);
+    count_hung(w, s->child.late);
+    case_finished(w, s->at[0]);
+  } else {
+    judge_together(w, s);
+  }
+  tni_cf_child_finish(&s->child);
 }
 
 /* Time in which this process stood still too (a laptop asleep, a stopped job) says nothing of a plugin. */
@@ -259,11 +329,11 @@ static void run_all(case_runner *w) {
     for (uint32_t i = 0; i < jobs; i++) {
       run_slot *s = &w->slots[i];
       fill_slot(w, s);
-      if (!s->child.pid || !tni_cf_child_poll(&s->child)) continue;
-      tni_cf_result_judge(&w->r->results[s->at], &s->child);
-      count_hung(w, s->child.late);
-      tni_cf_child_finish(&s->child);
-      case_finished(w, s->at);
+      if (!s->child.pid) continue;
+      const bool over = tni_cf_child_poll(&s->child);
+      follow_slot(w, s);
+      if (!over) continue;
+      judge_slot(w, s);
       ended = true;
     }
     if (!ended) (void)poll(NULL, 0, 3); /* not on the pipes: a plugin may close its end of them and go on */
@@ -287,7 +357,9 @@ int tni_cf_run(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uint32_t n
   int rc = list_cases(&own, r, why, n_why);
   if (rc == 0 && !o->list) {
     snprintf(w.seed, sizeof w.seed, "%llu", (unsigned long long)o->seed);
-    const int unwritten = (w.begun = calloc(r->n + 1, sizeof *w.begun)) ? write_listing(&w) : ENOMEM;
+    w.begun = calloc(r->n + 1, sizeof *w.begun);
+    w.alone = calloc(r->n + 1, sizeof *w.alone);
+    const int unwritten = w.begun && w.alone ? write_listing(&w) : ENOMEM;
     if (unwritten)
       rc = -1, snprintf(why, n_why, "%s: %s", w.dir, strerror(unwritten));
     else
@@ -297,6 +369,7 @@ int tni_cf_run(const tni_cf_run_opts *o, tni_cf_report *r, char *why, uint32_t n
   (void)nftw(w.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
   free(w.slots);
   free(w.begun);
+  free(w.alone);
   r->seconds = tni_cf_clock() - start;
   return rc;
 }

@@ -82,7 +82,7 @@ tn_status tni_reference_matmul(const tn_numerics *num, const float *x, int64_t M
 /* Relative bound from the accumulator dtypes and K only. */
 double tni_reference_bound(const tn_numerics *num, int64_t K);
 /* The same y with all that a device may be off by: e[M,N] is tni_reference_bound times the sum of absolute terms, and
- * what averages of table entries (avg_depth) may cost. */
+ * what averages of table entries (avg_depth) and halves that are flushed may cost. */
 tn_status tni_reference_product(const tn_numerics *num, const float *x, int64_t M, int64_t K, const float *w, int64_t N,
                                 float *y, float *e, tn_run *run);
 /* By what averages may put off one sum q * w of a group, in sx * w0; 0: sums are exact. */
