@@ -106,6 +106,35 @@ static void list_formats(json_t *plugins, cli_format f) {
   cli_table_finish(&t);
 }
 
+/* "32|128", "1 to 64" */
+static void values_text(json_t *o, char *buf, size_t size) {
+  size_t i, at = 0;
+  json_t *s, *least = json_object_get(o, "least");
+  *buf = '\0';
+  if (least) snprintf(buf, size, "%.10g to %.10g", json_real_value(least), json_real_value(json_object_get(o, "most")));
+  json_array_foreach(json_object_get(o, "choices"), i, s) {
+    const int n = at < size ? snprintf(buf + at, size - at, "%s%s", i ? "|" : "", json_string_value(s)) : 0;
+    at += n > 0 ? (size_t)n : 0;
+  }
+}
+
+/* What a profile may set under `options:`. */
+static void list_options(json_t *plugins, cli_format f) {
+  static const char *const header[] = {"plugin", "option", "type", "default", "values", "what it does"};
+  cli_table t;
+  cli_table_init(&t, header, sizeof header / sizeof *header);
+  size_t i, k;
+  json_t *p, *o;
+  json_array_foreach(plugins, i, p) json_array_foreach(json_object_get(p, "options"), k, o) {
+    char values[512];
+    values_text(o, values, sizeof values);
+    cli_table_add(&t, plugin_str(p, "name"), plugin_str(o, "key"), plugin_str(o, "type"), plugin_str(o, "default"), values,
+                  plugin_str(o, "help"));
+  }
+  cli_table_print(&t, f);
+  cli_table_finish(&t);
+}
+
 /* A name that no plugin has was a slip. */
 static int check_retried(cli *c, json_t *plugins) {
   size_t i;
@@ -119,7 +148,7 @@ static int check_retried(cli *c, json_t *plugins) {
   return cli_usage(c, "--retry: no plugin is called '%s'", c->retry);
 }
 
-static int list_plugins(cli *c, int formats) {
+static int list_plugins(cli *c, int formats, int options) {
   char *text = NULL;
   tn_status st = tn_runtime_report(c->rt, &text, &c->err);
   if (st != TN_OK) return cli_fail(c, st);
@@ -134,8 +163,8 @@ static int list_plugins(cli *c, int formats) {
   else if (c->format == FMT_JSON)
     cli_print_json(json_incref(j), JSON_INDENT(1));
   else
-    (formats ? list_formats : list_devices)(json_object_get(j, "plugins"), c->format);
-  if (rc != EXIT_USAGE && c->format == FMT_TEXT && !formats) list_walls(json_object_get(j, "plugins"));
+    (formats ? list_formats : options ? list_options : list_devices)(json_object_get(j, "plugins"), c->format);
+  if (rc != EXIT_USAGE && c->format == FMT_TEXT && !formats && !options) list_walls(json_object_get(j, "plugins"));
   json_decref(j);
   tn_free(text);
   return rc;
@@ -143,16 +172,18 @@ static int list_plugins(cli *c, int formats) {
 
 int cmd_plugins(int argc, const char **argv) {
   cli c = {.command = "plugins"};
-  int formats = 0;
+  int formats = 0, options = 0;
   char *retry = NULL;
   const opt_row own[] = {
       {"formats", 0, OPT_FLAG, &formats, NULL, NULL, "list weight formats", NULL},
+      {"options", 0, OPT_FLAG, &options, NULL, NULL, "list what a profile may set of each plugin", NULL},
       {"retry", 0, OPT_TEXT, &retry, "NAME", NULL, "try a plugin again that is in quarantine, or probe it anew", NULL},
       OPT_ROWS_END};
   int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "[options]", .operand = NULL, .own = own});
   c.retry = retry;
   if (!rc) rc = cli_open(&c, TN_RT_SCAN);
-  if (!rc) rc = list_plugins(&c, formats);
+  if (!rc && formats && options) rc = cli_usage(&c, "--formats and --options: one of them");
+  if (!rc) rc = list_plugins(&c, formats, options);
   cli_finish(&c);
   return rc;
 }

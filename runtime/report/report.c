@@ -100,6 +100,32 @@ static json_t *format_json(const tn_format *f) {
   return j;
 }
 
+/* "32|128" as ["32", "128"]. */
+static json_t *choices_json(const char *s) {
+  json_t *a = json_array();
+  for (size_t n; *s; s += n + (s[n] == '|')) {
+    n = strcspn(s, "|");
+    json_array_append_new(a, json_stringn(s, n));
+  }
+  return a;
+}
+
+static json_t *option_json(const tn_option *o) {
+  static const char *const types[] = {"", "bool", "int", "float", "string"};
+  json_t *j = json_object();
+  const bool number = o->type == TN_OPT_INT || o->type == TN_OPT_FLOAT;
+  json_object_set_new(j, "key", text_or_null(o->key));
+  json_object_set_new(j, "type", json_string(one_of(types, 5, o->type)));
+  json_object_set_new(j, "default", text_or_null(o->dflt ? o->dflt : o->type == TN_OPT_BOOL ? "false" : number ? "0" : ""));
+  if (number && o->lo < o->hi) {
+    json_object_set_new(j, "least", json_real(o->lo));
+    json_object_set_new(j, "most", json_real(o->hi));
+  }
+  if (TN_HAS(o, tn_option, choices) && o->choices) json_object_set_new(j, "choices", choices_json(o->choices));
+  json_object_set_new(j, "help", text_or_null(o->help));
+  return j;
+}
+
 /* A plugin's process, or its probe's: the level that its manifest names, what confines it, and what this system does not have. */
 static json_t *walls_json(const tni_walls *w) {
   json_t *j = json_object(), *stand = json_array(), *missing = json_array();
@@ -121,7 +147,7 @@ static void put_walls(json_t *j, const char *key, const char *text_key, const tn
 }
 
 static json_t *plugin_json(const tni_plugin_info *p) {
-  json_t *j = json_object(), *devices = json_array(), *formats = json_array();
+  json_t *j = json_object(), *devices = json_array(), *formats = json_array(), *options = json_array();
   json_object_set_new(j, "name", text_or_null(p->name));
   json_object_set_new(j, "path", text_or_null(p->path));
   json_object_set_new(j, "version", text_or_null(p->version));
@@ -152,7 +178,10 @@ static json_t *plugin_json(const tni_plugin_info *p) {
   for (uint32_t i = 0; p->plugin && i < p->plugin->n_formats; i++)
     json_array_append_new(formats, format_json(p->plugin->formats[i]));
   json_object_set_new(j, "devices", devices);
+  for (uint32_t i = 0; p->plugin && i < p->plugin->n_options; i++)
+    json_array_append_new(options, option_json(p->plugin->options[i]));
   json_object_set_new(j, "formats", formats);
+  json_object_set_new(j, "options", options);
   return j;
 }
 

@@ -97,6 +97,25 @@ class Verify(Case):
             self.assertNotIn("average_error", n["w4g"])
 
     @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
+    def test_options_are_listed(self):
+        p = self.profile("plugins:\n  - {name: cpu-avx2-lut}\n  - {name: host}\n")
+        known = {}
+        for isolated in (p, self.profile("plugins:\n  - {name: cpu-avx2-lut, isolation: process}\n  - {name: host}\n", "i.yaml")):
+            j = self.json("plugins", "--options", "--profile", isolated)
+            of = {o["key"]: o for o in next(q["options"] for q in j["plugins"] if q["name"] == "cpu-avx2-lut")}
+            self.assertEqual((of["group"]["type"], of["group"]["default"], of["group"]["choices"]), ("int", "32", ["32", "128"]))
+            self.assertEqual((of["min_k"]["least"], of["min_k"]["most"]), (1, 1048576))
+            self.assertIn("same bits", of["isa"]["help"])
+            self.assertEqual(of, known or of)
+            known = of
+        text = self.ok("plugins", "--options", "--profile", p).stdout
+        for key, o in known.items():  # each by its line, with its help as it is in the table
+            line = next(x for x in text.splitlines() if x.split()[:2] == ["cpu-avx2-lut", key])
+            self.assertIn(o["default"], line)
+            self.assertTrue(line.rstrip().endswith(o["help"].rstrip()), line)
+        self.fails(2, "one of them", args=["plugins", "--options", "--formats"])
+
+    @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
     def test_one_scale_for_a_row(self):
         """Each within what it declares, in one packed file; scalar kernels and a process of its own give the same."""
         d = self.need(DATA / "onnx/exports") / "llama"
