@@ -5,8 +5,8 @@
 # A leg is a row of steps. Each step that is done is noted in WORK/state/LEG, and a call goes on after the last one, so that
 # it may be stopped at any time. When all steps are done, the leg writes its row of tests/long/README.md: date, commit,
 # machine, and the figures that its steps printed. What was noted holds for the code that it was noted of: after a change
-# of that code or of the leg's tests it begins again. --again: it begins again in any case. What conform-seeds has done is
-# kept in tests/long/conform-seeds.tsv, and goes on where it was on any machine.
+# of that code or of the leg's tests it begins again. --again: it begins again in any case. What conform-seeds and
+# conform-seeds-opencl have done is kept in tests/long/*.tsv, and goes on where it was on any machine.
 #
 #   --list           the legs, and how far each is
 #   WORK=FOLDER      builds, corpora and state (default: build-long in the repository)
@@ -15,7 +15,7 @@
 #   QEMU_SME=FILE    conform-arm: a qemu-aarch64 of 10.1 or later, for SME and SME2 too
 #   SECONDS_EACH=N   processor time of a fuzz leg (default: 600), in slices of SLICE=60
 #   SHARDS=N         steps of a command of the leg oom (default: 64); COMMANDS='NAME ...': only these, without a row
-#   SEEDS=N JOBS=N PATIENCE=X   of the leg conform-seeds (default: 100 2 8); fewer than 100 write no row
+#   SEEDS=N JOBS=N PATIENCE=X   of the legs conform-seeds* (default: 100 2 8); fewer than 100 write no row
 #   TENON_TEST_PYTHON    a Python with numpy, onnx, onnxruntime and tokenizers (default: .venv, as scripts/test.sh makes it)
 #   TENON_EXPORT_PYTHON  one with the exporters of tests/exports/README.md; the leg `exports` is left out without it
 #
@@ -43,6 +43,7 @@ oom|each allocation, mapping and open of each command fails once (bundle: a tent
 million|graphs of a million nodes load in 20 s of CPU and 4 GB, one step a family|runtime tests/cli/families.py tests/cli/test_scaling.py
 context-131072|a prompt of 131,072 positions against float64, memory against inspect's|runtime include tests/cli/long_context.py tests/cli/tiny_decoder.py
 conform-seeds|the vendor kit on 100 seeds: the plugins but for OpenCL's, the example, what new-plugin writes, both foreign engines|runtime include plugins examples
+conform-seeds-opencl|the same of both OpenCL plugins, on Intel's CPU runtime|runtime include plugins
 serve-clients|4 and 16 clients of tenon serve for ten minutes each, some of which hang up|runtime include tests/serve
 conform-arm|the vendor kit on cpu-neon-lut and the demo model's ids under qemu, one step a kind of CPU|runtime include plugins models/demo tests/arm
 slow|tests of the suite slow, which CI leaves out: quantized folders, report, scaling|runtime include plugins tests/cli models/demo
@@ -199,10 +200,35 @@ leg_oom() {
   record oom "$(case $sums in *" 0 mistakes") echo equal ;; *) echo DIFFERENT ;; esac)" "$sums"
 }
 
-# Some hours of processor time. Its lines are kept in the repository, each with the commit that it holds for: SEED SUBJECT
-# PASSED FAILED COMMIT DATE. A change of code does not take them back; a seed that found something is asked again.
+# Lines of seeds are kept in the repository, each with the commit that it holds for: SEED PLUGIN PASSED FAILED COMMIT DATE. A change
+# of code does not take them back; a seed that found something is asked again.
+one_seed() { # LEG SEED PLUGIN.so ARGS...: a run of the kit, and its line, unless there is one
+  local leg=$1 seed=$2 so=$3 name lines=$root/tests/long/$1.tsv
+  name=$(basename "$so" .so)
+  shift 3
+  ! grep -qsP "^$seed\t$name\t\d+\t0\t" "$lines" || return 0
+  nice -n 19 "$@" "$work/build/runtime/cli/tenon" conform --seed "$seed" --jobs "${JOBS:-2}" --patience "${PATIENCE:-8}" "${kit_args[@]}" "$so" \
+    >"$work/step.txt" 2>&1 || :
+  ! grep -q '^FAIL' "$work/step.txt" || { echo "$name, seed $seed"; cat "$work/step.txt"; } >>"$work/$leg-found.txt"
+  tail -1 "$work/step.txt" | awk -v seed="$seed" -v name="$name" -v commit="$(git -C "$root" rev-parse --short=9 HEAD)" -v date="$(date -u +%F)" '
+    / cases: / {for (i = 1; i < NF; i++) {if ($(i + 1) ~ /^passed/) p = $i; if ($(i + 1) ~ /^failed/) f = $i}
+                printf "%d\t%s\t%d\t%d\t%s\t%s\n", seed, name, p, f, commit, date}' >>"$lines"
+}
+
+record_seeds() { # LEG SEEDS
+  local sums
+  sums=$(awk -F'\t' -v most="$2" '
+    $1 <= most {n++; p += $3; f += $4; who[$2]; if ($4 == 0) good[$1 "\t" $2]; if (!first) first = $5; last = $5}
+    END {for (k in who) for (s = 1; s <= most; s++) if (!((s "\t" k) in good)) open++
+         printf "%d seeds of %d plugins, %d runs of the kit between commits %s and %s, %d cases passed, %d findings on the way, %d without a run that has none",
+                most, length(who), n, first, last, p, f, open}' "$root/tests/long/$1.tsv")
+  [ "$2" = 100 ] || { say "$1: $sums; no row is written"; return 0; }
+  record "$1" "$(case $sums in *", 0 without a run that has none") echo 'no finding' ;; *) echo FOUND ;; esac)" "$sums"
+}
+
+# Some hours of processor time.
 leg_conform-seeds() {
-  local b=$work/build lines=$root/tests/long/conform-seeds.tsv seeds=${SEEDS:-100} seed so name level
+  local b=$work/build seeds=${SEEDS:-100} seed so kit_args
   plain
   "$root/tests/conform/vendor.sh" "$root" "$b/runtime/cli/tenon" "$work/vendor"
   if [ ! -e "$work/engines-of-$(subject conform-seeds)" ]; then
@@ -212,25 +238,29 @@ leg_conform-seeds() {
   for ((seed = 1; seed <= seeds; seed++)); do
     for so in "$b"/plugins/*/*.so "$work"/vendor/*.so "$b"/check-engines/*-backend/build/*.so; do
       [ -e "$so" ] || continue
-      name=$(basename "$so" .so)
-      case $name in skeleton) level="--level abi" ;; acme) level="--level matmul" ;; opencl*) continue ;; *) level= ;; esac
-      ! grep -qsP "^$seed\t$name\t\d+\t0\t" "$lines" || continue
-      # shellcheck disable=SC2086
-      nice -n 19 "$b/runtime/cli/tenon" conform --seed "$seed" --jobs "${JOBS:-2}" --patience "${PATIENCE:-8}" $level "$so" >"$work/step.txt" 2>&1 || :
-      ! grep -q '^FAIL' "$work/step.txt" || { echo "$name, seed $seed"; cat "$work/step.txt"; } >>"$work/conform-seeds-found.txt"
-      tail -1 "$work/step.txt" | awk -v seed="$seed" -v name="$name" -v commit="$(git -C "$root" rev-parse --short=9 HEAD)" -v date="$(date -u +%F)" '
-        / cases: / {for (i = 1; i < NF; i++) {if ($(i + 1) ~ /^passed/) p = $i; if ($(i + 1) ~ /^failed/) f = $i}
-                    printf "%d\t%s\t%d\t%d\t%s\t%s\n", seed, name, p, f, commit, date}' >>"$lines"
+      kit_args=()
+      case $(basename "$so" .so) in skeleton) kit_args=(--level abi) ;; acme) kit_args=(--level matmul) ;; opencl*) continue ;; esac
+      one_seed conform-seeds "$seed" "$so" env
     done
   done
-  local sums
-  sums=$(awk -F'\t' -v most="$seeds" '
-    $1 <= most {n++; p += $3; f += $4; who[$2]; if ($4 == 0) good[$1 "\t" $2]; if (!first) first = $5; last = $5}
-    END {for (k in who) for (s = 1; s <= most; s++) if (!((s "\t" k) in good)) open++
-         printf "%d seeds of %d plugins, %d runs of the kit between commits %s and %s, %d cases passed, %d findings on the way, %d without a run that has none",
-                most, length(who), n, first, last, p, f, open}' "$lines")
-  [ "$seeds" = 100 ] || { say "conform-seeds: $sums; no row is written"; return 0; }
-  record conform-seeds "$(case $sums in *", 0 without a run that has none") echo 'no finding' ;; *) echo FOUND ;; esac)" "$sums"
+  record_seeds conform-seeds "$seeds"
+}
+
+# On Intel's CPU runtime, as the tests conform-opencl-*: some three hours of both cores.
+leg_conform-seeds-opencl() {
+  local b=$work/build seeds=${SEEDS:-100} seed name cl kit_args=(--option device_type=any --option min_k=1 --option min_n=1)
+  plain
+  for ((seed = 1; seed <= seeds; seed++)); do
+    for name in mali adreno; do
+      mapfile -t cl < <(meson introspect --tests "$b" | "$python" -c "
+import json, sys
+for t in json.load(sys.stdin):
+    if t['name'] == 'conform-opencl-$name': print(*(f'{k}={v}' for k, v in t['env'].items()), sep='\n')")
+      [ "${#cl[@]}" != 0 ] || { say "conform-seeds-opencl: Intel's OpenCL runtime is not here"; return 1; }
+      one_seed conform-seeds-opencl "$seed" "$b/plugins/opencl-$name/opencl-$name.so" env "${cl[@]}"
+    done
+  done
+  record_seeds conform-seeds-opencl "$seeds"
 }
 
 # Needs what scripts/aarch64.sh installs.
