@@ -160,6 +160,11 @@ void tni_cf_host_knows(tni_cf_host *h, tn_device *device) {
                      .is_host = !strcmp(h->subject.path, "host")};
 }
 
+/* The kit adds an option to those of the command line, and the plugin says that they do not go together. */
+static bool refuses_both(const tni_cf *cf, const tni_cf_host *h, const tni_cf_ask *ask, tn_status st) {
+  return st == TN_E_INVALID && cf->subject->n_options && ask && (ask->format || ask->option) && h->p.err.message[0];
+}
+
 bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
   memset(h, 0, sizeof *h);
   tni_error_init(&h->err);
@@ -173,7 +178,10 @@ bool tni_cf_host_open(tni_cf *cf, tni_cf_host *h, const tni_cf_ask *ask) {
     st = tni_cf_plugin_open(&h->p, cf->subject->device);
   if (st == TN_OK && !none && !(h->device = tni_cf_observe(h->p.device))) st = tni_fail_memory(&h->p.err, "observe");
   const bool starved = ask && (ask->fail_at || ask->fail_from || ask->may_fail);
-  if (st != TN_OK && !starved) tni_cf_fail(cf, "%s: %s (%s)", h->p.step, h->p.err.message, tni_status_name(st));
+  if (refuses_both(cf, h, ask, st))
+    tni_cf_skip(cf, "not with the options of the command line: %s", h->p.err.message);
+  else if (st != TN_OK && !starved)
+    tni_cf_fail(cf, "%s: %s (%s)", h->p.step, h->p.err.message, tni_status_name(st));
   const bool offline = st == TN_OK && !none && h->p.device->caps->flags & TN_CAPS_OFFLINE && !(ask && ask->offline);
   if (offline) tni_cf_skip(cf, "the device is offline here: it claims, lowers and packs, and cannot run");
   if (st == TN_OK && !none && !offline) {
