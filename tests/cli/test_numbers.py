@@ -97,6 +97,16 @@ class Verify(Case):
             self.assertNotIn("average_error", n["w4g"])
 
     @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
+    def test_formats_as_options_have_them(self):
+        for how in ("group: 32", "group: 128", "group: 128, act_scales: row", "group: 32, act_scales: row"):
+            j = self.json("plugins", "--profile", self.profile(f"plugins:\n  - {{name: cpu-avx2-lut, options: {{{how}}}}}\n  - host\n"))
+            f = {f["name"]: f for p in j["plugins"] for f in p["formats"]}["w4g"]
+            group, row = (128 if "128" in how else 32), "row" in how
+            self.assertEqual(f["numerics"]["activation_group"], 0 if row else group, how)
+            self.assertEqual(f["numerics"].get("accumulator_group"), group if row else None, how)
+            self.assertAlmostEqual(f["bits_per_weight"], 4 + 16 / group, places=2)
+
+    @unittest.skipUnless(has_avx2(), "no AVX2 plugin here")
     def test_options_are_listed(self):
         p = self.profile("plugins:\n  - {name: cpu-avx2-lut}\n  - {name: host}\n")
         known = {}
