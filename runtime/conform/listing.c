@@ -45,9 +45,9 @@ static json_t *claimed_json(const tni_cf_listing *l) {
 }
 
 json_t *tni_cf_listing_json(const tni_cf_listing *l) {
-  return json_pack("{s:s?, s:s?, s:b, s:b, s:I, s:o, s:o, s:o}", "version", l->version, "why", l->why, "loaded", l->loaded,
-                   "resident", l->resident, "options", (json_int_t)l->n_options, "devices", devices_json(l), "formats", formats_json(l),
-                   "claimed", claimed_json(l));
+  return json_pack("{s:s?, s:s?, s:b, s:b, s:I, s:o, s:o, s:o}", "version", l->version, "why", l->why, "loaded",
+                   l->loaded, "resident", l->resident, "options", (json_int_t)l->n_options, "devices", devices_json(l),
+                   "formats", formats_json(l), "claimed", claimed_json(l));
 }
 
 /* --- reading ----------------------------------------------------------------------------------------------------- */

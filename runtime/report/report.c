@@ -105,7 +105,8 @@ static const tn_numerics *numerics_of(const tn_format *f, int64_t group) {
 static double bits_of(const tn_format *f, int64_t group) {
   enum { SIDE = 4096 };
   tn_pack_size size;
-  if (strcmp(group_is(f), "option") != 0 || !group || f->size(f, SIDE, SIDE, &group, 1, &size) != TN_OK) return (double)f->bits_per_weight;
+  const bool param = strcmp(group_is(f), "option") == 0 && group;
+  if (!param || f->size(f, SIDE, SIDE, &group, 1, &size) != TN_OK) return (double)f->bits_per_weight;
   return (double)size.bytes * 8 / ((double)SIDE * SIDE);
 }
 

@@ -10,7 +10,9 @@
 
 #include "runtime/conform/edges/parts.h"
 
-enum { ROWS = 5, MANY = 37, MOST_GRAPHS = 12, N_WAYS = 7, WAYS_OF_OTHERS = 2, SPARED = 3, OF_A_KIND = 2, MOST_TAKEN = 256, FIRST_GRAPHS = 4, BUDGET_S = 6 };
+enum { ROWS = 5, MANY = 37, N_WAYS = 7, WAYS_OF_OTHERS = 2, SPARED = 3 };
+/* Of graphs that are taken: the most, those of which there are always so many, and after how long they are enough. */
+enum { MOST_TAKEN = 256, OF_A_KIND = 2, MOST_GRAPHS = 12, FIRST_GRAPHS = 4, BUDGET_S = 6 };
 
 static const tn_offline *offline_of(const tni_cf_host *h) {
   const tn_plugin *p = h->p.plugin;
@@ -141,8 +143,8 @@ static long long spoil(tni_cf *cf, const tni_cf_claimed *c, int64_t rows, uint32
 }
 
 /* At many rows too: what is compiled for a few may be right for others by chance. Each run opens and compiles anew what is
- * damaged, so only the first graph that keeps blobs is asked in all ways; the ways of the others follow one another. After some seconds a
- * few graphs are enough, but with --thorough. */
+ * damaged, so only the first graph that keeps blobs is asked in all ways; the ways of the others follow one another. After
+ * some seconds a few graphs are enough, but with --thorough. */
 static void ask_spoiled(tni_cf *cf, const void *arg) {
   const tni_cf_claimed *c;
   long long graphs = 0, blobs = 0;
@@ -155,9 +157,11 @@ static void ask_spoiled(tni_cf *cf, const void *arg) {
     graphs += n > 0;
     blobs += n;
   }
-  if (cf->verdict == TNI_CF_PASS && !graphs) tni_cf_skip(cf, "neither bind nor tenon.offline keeps anything by tn_host.cache_put for the graphs that were asked");
-  if (graphs) tni_cf_note(cf, "%lld blobs of %lld graphs, the first damaged in %d ways, the others in %d", blobs, graphs, N_WAYS,
-                          WAYS_OF_OTHERS);
+  if (cf->verdict == TNI_CF_PASS && !graphs)
+    tni_cf_skip(cf, "neither bind nor tenon.offline keeps anything by tn_host.cache_put for the graphs that were asked");
+  if (graphs)
+    tni_cf_note(cf, "%lld blobs of %lld graphs, the first damaged in %d ways, the others in %d", blobs, graphs, N_WAYS,
+                WAYS_OF_OTHERS);
 }
 
 void tni_cf_edge_ahead_cases(const tni_cf_listing *l, tni_cf_add add, void *ctx) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Family generated: graphs drawn from the seed, each in a process of its own, or a few where a driver takes long to start. One that fails is made smaller for as
- * long as it goes on failing, and the smallest is what is reported.
+ * Family generated: graphs drawn from the seed, each in a process of its own, or a few where a driver takes long to
+ * start. One that fails is made smaller for as long as it goes on failing, and the smallest is what is reported.
  */
 #include "runtime/conform/generate/generate.h"
 
@@ -232,7 +232,8 @@ static void graphs_ask(tni_cf *cf, const void *arg) {
     }
     ran += each_alone(cf, g, first, n - first);
     if (at_once > 1 && cf->verdict == TNI_CF_PASS)
-      tni_cf_fail(cf, "graphs %u to %u, one after the other in one process, each of which passes alone: %s", first, n - 1, part.text);
+      tni_cf_fail(cf, "graphs %u to %u, one after the other in one process, each of which passes alone: %s", first,
+                  n - 1, part.text);
   }
   if (!ran) tni_cf_skip(cf, "it takes nothing of %u graphs", n);
   tni_cf_note(cf, "%u graphs, it takes something of %u", n, ran);

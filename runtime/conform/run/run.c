@@ -15,7 +15,8 @@
 #include "runtime/conform/run/child.h"
 #include "runtime/conform/run/judge.h"
 
-enum { MAX_ARGS = 512, LIST_LIMIT_MS = 60000, QUICK_MS = 20000, THOROUGH_MS = 100000, MANY_HUNG = 4, STOOD_S = 2, MOST_TOGETHER = 8 };
+enum { MAX_ARGS = 512, LIST_LIMIT_MS = 60000, QUICK_MS = 20000, THOROUGH_MS = 100000, MANY_HUNG = 4, STOOD_S = 2 };
+enum { MOST_TOGETHER = 8 };
 
 typedef struct arguments {
   const char *v[MAX_ARGS];
@@ -223,7 +224,8 @@ static uint32_t next_case(case_runner *w) {
 static double limit_s(const case_runner *w, uint32_t at) { return w->r->results[at].timeout_ms / 1e3 * w->o->patience; }
 
 static bool may_follow(const case_runner *w, uint32_t at) {
-  return at < w->r->n && w->r->results[at].together && !w->begun[at] && !w->alone[at] && w->r->results[at].verdict == TNI_CF_PASSED;
+  const tni_cf_result *r = &w->r->results[at];
+  return at < w->r->n && r->together && r->verdict == TNI_CF_PASSED && !w->begun[at] && !w->alone[at];
 }
 
 /* One worker for the cases of s. */
@@ -271,13 +273,14 @@ static void follow_slot(case_runner *w, run_slot *s) {
 /* Says of a case that is asked again what came of it after others. */
 static void note_together(tni_cf_result *one, uint32_t after, const char *found) {
   char text[400];
-  snprintf(text, sizeof text, "after %u others in one process it did not pass (%.250s); this is said of it alone", after, found);
+  snprintf(text, sizeof text, "after %u others in one process it did not pass (%.250s); this is said of it alone", after,
+           found);
   json_t *s = json_string(text);
   if (s) json_array_append_new(one->notes, s);
 }
 
-/* Of several cases the first that did not pass is asked again alone, and those after it once more. A process that ends badly may
- * owe that to the case before, which is asked alone too. Where all are done then, or a sanitizer spoke, each is. */
+/* Of several cases the first that did not pass is asked again alone, and those after it once more. A process that ends
+ * badly may owe that to the case before, which is asked alone too. Where all are done then, or a sanitizer spoke, each is. */
 static void judge_together(case_runner *w, run_slot *s) {
   uint32_t done = 0, bad = s->n_ended; /* bad: the case that did not pass */
   char found[256];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The door of conform/run, the kit's runner: lists, spawns workers, waits with a time limit and judges how each ended: one
- * worker a case, or a few cases where a driver takes long to start (TNI_CF_TOGETHER). It links no part of the library and loads no plugin: whatever a plugin does, this process goes on.
+ * worker a case, or a few cases where a driver takes long to start (TNI_CF_TOGETHER). It links no part of the library and
+ * loads no plugin: whatever a plugin does, this process goes on.
  *
  * A case fails when it says so, when its process ends by a signal, with a status, or without the case's last line (the
  * plugin called exit), when it takes longer than its limit, or when a sanitizer wrote about it. Workers are in process
