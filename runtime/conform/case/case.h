@@ -3,8 +3,8 @@
  * The vendor kit: what a case is, what it runs with, and what families are told when they list their cases.
  *
  * Two programs. `tenon conform` (runtime/cli/cmd_conform.c, run/run.h) never touches a plugin: it spawns the
- * worker, `tenon-conform` (worker.c), once to list (devices, formats, claims, names of cases) and once for each case,
- * with a time limit, and judges how each ended. The worker finds the case by its name in the table of families
+ * worker, `tenon-conform` (worker.c), once to list (devices, formats, claims, names of cases) and once for each case
+ * (or a few: TNI_CF_TOGETHER), with a time limit, and judges how each ended. The worker finds the case by its name in the table of families
  * (families.c) and runs it. So a case may crash, hang or leak: that is its failure and nobody else's.
  *
  * Rules for cases
