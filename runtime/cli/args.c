@@ -158,6 +158,15 @@ static int find_model(cli *c, const cli_use *use) {
   return 0;
 }
 
+/* Holds the process to --max-memory. 0, or the exit code of a size that is none. */
+static int limit_memory(cli *c) {
+  const unsigned long long bytes = cli_size(c->max_memory);
+  if (!bytes) return cli_usage(c, "--max-memory '%s': bytes, or a number with K, M or G", c->max_memory);
+  const int e = cli_limit_data(bytes);
+  if (e < 0) return cli_usage(c, "--max-memory %s is over what the system allows this process", c->max_memory);
+  return e ? cli_usage(c, "--max-memory %s: %s", c->max_memory, strerror(e)) : 0;
+}
+
 int cli_parse(cli *c, int argc, const char **argv, const cli_use *use) {
   opt_row common[COMMON_ROWS], model[MODEL_ROWS];
   int help = 0;
@@ -180,7 +189,7 @@ int cli_parse(cli *c, int argc, const char **argv, const cli_use *use) {
   set_format(c);
   int rc = check_format(c, use);
   if (!rc) rc = split_disabled(c);
-  if (!rc) rc = cli_limit_memory(c);
+  if (!rc && c->max_memory) rc = limit_memory(c);
   if (!rc) rc = take_operands(c, use);
   if (!rc && takes_model(use)) rc = find_model(c, use);
   return rc;

@@ -78,10 +78,6 @@ int cli_dispatch(int argc, const char **argv);
 /* A model could not be opened or loaded: reports c->err, with what the model needs where --max-memory was too little.
  * The exit code. */
 int cli_fail_load(cli *c, const char *path, tn_status st);
-/* --max-memory holds no more. */
-void cli_lift_limit(void);
-/* Holds the process to --max-memory. 0, or the exit code of a size that is none. */
-int cli_limit_memory(cli *c);
 
 /* The folder that this program lies in, where that is a bundle (docs/bundles.md): compared with its list. Paths are
  * malloc'd; profile NULL: this is no bundle. */
@@ -108,8 +104,6 @@ void cli_runtime_finish(cli_runtime *r);
 char *cli_profile_dir(void);
 /* A variable of the environment, NULL where it is empty or the process is privileged. */
 const char *cli_env(const char *name);
-/* "1500000", "64K", "512M", "2G"; units of 1024. 0: not a size. */
-unsigned long long cli_size(const char *s);
 
 /* Opens the runtime that the options ask for. 0, or an exit code (reported). */
 int cli_open(cli *c, uint32_t flags);

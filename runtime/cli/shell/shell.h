@@ -54,6 +54,15 @@ typedef struct cli_free {
 /* root: "" for this machine; tests give a folder with proc/ and sys/ in it. */
 cli_free cli_free_memory(const char *root);
 
+/* --- limits (limit.c) --- */
+
+/* "1500000", "64K", "512M", "2G"; units of 1024. 0: not a size. */
+unsigned long long cli_size(const char *s);
+/* The process's own data holds to so many bytes. 0; -1: the system allows it less; errno. */
+int cli_limit_data(unsigned long long bytes);
+/* That limit holds no more. */
+void cli_lift_limit(void);
+
 /* --- inputs (made_inputs.c) --- */
 
 /* Inputs for a model that has no test data: out[i], for each input of m, by the seed, of its type, within its dims, and

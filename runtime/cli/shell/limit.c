@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "runtime/cli/cli.h"
+#include "runtime/cli/shell/shell.h"
 
 unsigned long long cli_size(const char *s) {
   static const char units[] = "KMG";
@@ -30,14 +30,9 @@ void cli_lift_limit(void) {
   (void)setrlimit(RLIMIT_DATA, &now);
 }
 
-int cli_limit_memory(cli *c) {
+int cli_limit_data(unsigned long long bytes) {
   struct rlimit now;
-  if (!c->max_memory) return 0;
-  const unsigned long long bytes = cli_size(c->max_memory);
-  if (!bytes) return cli_usage(c, "--max-memory '%s': bytes, or a number with K, M or G", c->max_memory);
-  if (getrlimit(RLIMIT_DATA, &now) != 0 || (now.rlim_max != RLIM_INFINITY && bytes > now.rlim_max))
-    return cli_usage(c, "--max-memory %s is over what the system allows this process", c->max_memory);
+  if (getrlimit(RLIMIT_DATA, &now) != 0 || (now.rlim_max != RLIM_INFINITY && bytes > now.rlim_max)) return -1;
   now.rlim_cur = bytes;
-  if (setrlimit(RLIMIT_DATA, &now) != 0) return cli_usage(c, "--max-memory %s: %s", c->max_memory, strerror(errno));
-  return 0;
+  return setrlimit(RLIMIT_DATA, &now) == 0 ? 0 : errno;
 }
