@@ -167,8 +167,9 @@ static void draw(const tni_cf *cf, const draws *d, uint32_t number, uint32_t n, 
   char name[32];
   snprintf(name, sizeof name, "generated/graphs/%u", number);
   tni_cf_rng r = tni_cf_rng_named(cf, name, n);
-  const tni_gen_form *first = n < n_begun(d, number) ? &forms[d->taken[(n * CASES + number) % d->n_taken]].form : NULL;
-  tni_gen_draw(g, d->weights, first, &r);
+  const uint32_t at = n * CASES + number;
+  const tni_gen_form *first = n < n_begun(d, number) ? &forms[d->taken[at % d->n_taken]].form : NULL;
+  tni_gen_draw(g, d->weights, first, first && d->few && at < d->n_taken, &r);
   draw_length(cf->listing, g, &r);
 }
 

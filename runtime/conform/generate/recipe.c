@@ -38,7 +38,7 @@ static bool is_image(uint32_t kind) {
 static bool is_of_elements(uint32_t kind) { return kind == TNI_GEN_UNARY || kind == TNI_GEN_BINARY; }
 
 /* A first step that only values of some rank have a place for has it. */
-static void give_place(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r) {
+static void give_place(tni_gen_recipe *g, const uint32_t *weights, bool stays, tni_cf_rng *r) {
   static const uint32_t channels[] = {1, 2, 3, 4, 8, 16, 17};
   const uint32_t kind = g->step[0].kind;
   if (is_image(kind)) {
@@ -61,6 +61,7 @@ static void give_place(tni_gen_recipe *g, const uint32_t *weights, tni_cf_rng *r
   /* Some who take no attention of activations take it over caches. What has a mask that hides has none (sequences.c). */
   const uint32_t *word = g->step[0].word;
   g->kept = kind == TNI_GEN_ATTENTION ? word[0] % 2 && word[5] % 6 != 3 : below(r, weights[TNI_GEN_ATTENTION] ? 6 : 12) == 0;
+  if (stays && kind != TNI_GEN_ATTENTION) g->kept = false;
   if (!g->kept) return;
   g->step[0].kind = TNI_GEN_ATTENTION;
   g->rank = 3;
@@ -92,7 +93,7 @@ static void put_product_before(tni_gen_recipe *g) {
   make_even(g);
 }
 
-void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, const tni_gen_form *first, tni_cf_rng *r) {
+void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, const tni_gen_form *first, bool stays, tni_cf_rng *r) {
   static const uint32_t threads[] = {1, 2, 2, 3, 9, 12};
   *g = (tni_gen_recipe){.n_steps = 1 + below(r, TNI_GEN_STEPS), .n_runs = 4 + below(r, 3), .rank = 2 + below(r, 4)};
   if (below(r, 3) == 0) g->rank = 2;
@@ -117,7 +118,7 @@ void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, const tni_gen_form
       s->word[0] = widths[below(r, N_WIDTHS)];
     if (!i && first) make_first(s, first);
   }
-  give_place(g, weights, r);
+  give_place(g, weights, stays, r);
   /* A step that became another kind, or finds no place and is a product, has a width too. */
   for (uint32_t i = 0; i < TNI_GEN_STEPS; i++) {
     const bool wide = g->step[i].kind <= TNI_GEN_FUSED_CHAIN || g->step[i].kind >= TNI_GEN_PRODUCT;

@@ -59,8 +59,8 @@ typedef struct tni_gen_form {
   uint32_t kind, i, of, is;
 } tni_gen_form;
 /* weights [TNI_GEN_KINDS]: how often each kind is drawn; the first step is `first`, NULL: one of the kinds with the largest
- * weight. */
-void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, const tni_gen_form *first, tni_cf_rng *r);
+ * weight. stays: `first` does not give way to attention over caches, as some do. */
+void tni_gen_draw(tni_gen_recipe *g, const uint32_t *weights, const tni_gen_form *first, bool stays, tni_cf_rng *r);
 /* S of run i: `length`, where it is one; windows want a row at least, and so does a step. */
 uint32_t tni_gen_rows(const tni_gen_recipe *g, uint32_t i);
 /* Positions of step i over caches, of which the host makes runs of any length. */

@@ -69,7 +69,9 @@ static bool add_flat(gen_work *w, const gen_value *x, const tni_gen_step *s) {
                        sizes[] = {8, 16, 4, 32, 12, 5};
   const int64_t *h = heads[s->word[2] % 7], D = sizes[s->word[3] % 6],
                 size[2] = {D, s->word[4] % 4 ? D : sizes[s->word[4] / 4 % 6]};
-  const bool kept = w->g->kept && w->b->n_in + 2 <= TNI_CN_MAX_IN && w->b->n_out + 3 <= TNI_CN_MAX_OUT;
+  /* Sequences may have become S by a Transpose: their number is not known, and caches have one. */
+  const bool room = w->b->n_in + 2 <= TNI_CN_MAX_IN && w->b->n_out + 3 <= TNI_CN_MAX_OUT;
+  const bool kept = w->g->kept && room && x->dims[0] != SYMBOL;
   tn_id in[6] = {
       project(w, x, h[0] * D), project(w, x, h[1] * D), project(w, x, h[1] * size[1]), TN_NONE, TN_NONE, TN_NONE};
   tni_raw_attr a[8];
