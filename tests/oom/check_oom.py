@@ -20,9 +20,34 @@ MEASURED = re.compile(r"^.*(?:base_bytes|anonymous_bytes|file_bytes|packing_byte
 RERUNS = 16  # points a command whose threads are real
 
 
+LETTERS = list("abcdefghijklmnopqrstuvwxyz")
+END = "</w>" * 80  # longer than what a buffer begins with
+# Parts that the demo's has not: ends of words, several normalizers, bytes of what is no token, decoders of words.
+TOKENIZERS = [
+    {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]},
+     "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "[a-z]+|[^ a-z]+"}, "behavior": "Removed", "invert": True},
+     "decoder": {"type": "BPEDecoder", "suffix": END},
+     "model": {"type": "BPE", "unk_token": "<unk>", "end_of_word_suffix": END, "continuing_subword_prefix": None,
+               "vocab": ["<unk>", *LETTERS, *(c + END for c in LETTERS), "do", "dog" + END], "merges": ["d o", "do g" + END]}},
+    {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Replace", "pattern": {"String": "x"}, "content": "z"}]},
+     "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": False},
+     "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+                                                  {"type": "ByteFallback"}, {"type": "Fuse"},
+                                                  {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+     "model": {"type": "BPE", "unk_token": "<unk>", "byte_fallback": True, "fuse_unk": True,
+               "vocab": ["<unk>", *(f"<0x{b:02X}>" for b in range(256)), *LETTERS, "\u2581", "\u2581d", "\u2581do"],
+               "merges": ["\u2581 d", "\u2581d o"]}},
+    {"normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": True, "lowercase": True},
+     "pre_tokenizer": {"type": "BertPreTokenizer"}, "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+     "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+               "vocab": ["[UNK]", "a", "b", "##ig", "do", "##g", ","]}},
+]
+
+
 class Command:
-    def __init__(self, name, argv, write=False, env=None, reruns=False, slow=1):
+    def __init__(self, name, argv, write=False, env=None, reruns=False, slow=1, whole=False):
         self.name, self.argv, self.write, self.env, self.reruns = name, argv, write, env or {}, reruns
+        self.whole = whole  # all points in any run: it takes seconds
         self.slow = slow  # a point takes so many times as long as one of others: most go on to the end
 
 
@@ -77,6 +102,7 @@ class Rig:
         with open(os.path.join(resnet, "preprocessor_config.json"), "w") as f:
             json.dump({"do_resize": True, "size": {"height": 32, "width": 32}, "do_rescale": True,
                        "do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}, f)
+        tokenizers = [self.tokenizer(n, how) for n, how in enumerate(TOKENIZERS)]
         plugin = os.path.join(self.build, "plugins/npu-int8-sim/npu-int8-sim.so")
         return [
             Command("run", t("run", self.demo, "-p", "Once upon", "-n", "4", "--temp", "0", *host), reruns=True),
@@ -99,7 +125,15 @@ class Rig:
             Command("conform", t("conform", plugin, "--case", "abi/*", "--seed", "1"), reruns="only"),
             Command("chat", [os.path.join(self.build, "tests/oom/oom-chat"), self.demo,
                              os.path.join(self.source, "configs/host.yaml")]),
+            Command("tokenizers", [os.path.join(self.build, "tests/oom/oom-tokenizers"), *tokenizers], whole=True),
         ]
+
+    def tokenizer(self, n, how):
+        path = os.path.join(self.tmp, f"tokenizer{n}.json")
+        model = dict(how["model"], vocab={w: i for i, w in enumerate(how["model"]["vocab"])})
+        with open(path, "w") as f:
+            json.dump({"version": "1.0", "added_tokens": [], **how, "model": model}, f)
+        return path
 
     def start(self, c, mode, n=None, extra=None):
         """Runs a command under the injector: (exit status, output, errors, lines of the log)."""
@@ -263,7 +297,7 @@ def main():
             mistakes, begun = [], datetime.datetime.now()
             n, tried, again = 0, [], 0
             if c.reruns != "only":
-                n, tried = run_points(rig, c, 0 if o.all else o.points, o.shard, o.seed, log, mistakes)
+                n, tried = run_points(rig, c, 0 if o.all or c.whole else o.points, o.shard, o.seed, log, mistakes)
             if c.reruns and not (o.shard and o.shard[0]):
                 again = run_again(rig, c, RERUNS, o.seed, mistakes)
             few = not (o.all or o.shard or c.name in ("run", "check", "chat"))

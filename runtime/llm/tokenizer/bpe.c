@@ -147,7 +147,7 @@ typedef struct bpe {
   const tni_tok_model *m;
   tni_work *w;
   size_t n_syms, n_heap;
-  bool unk_pending, unk_missing;
+  bool unk_pending, unk_missing, no_memory;
 } bpe;
 
 static void add_sym(bpe *x, int32_t id) {
@@ -155,7 +155,7 @@ static void add_sym(bpe *x, int32_t id) {
   x->w->syms[i] = (tni_sym){id, i - 1, i + 1};
 }
 
-static int32_t char_id(const bpe *x, const char *s, size_t n, bool first, bool last) {
+static int32_t char_id(bpe *x, const char *s, size_t n, bool first, bool last) {
   const tni_tok_model *m = x->m;
   if ((first || !m->prefix.n) && (!last || !m->suffix.n)) return tni_vocab_id(m, s, n);
   tni_str *b = &x->w->norm; /* free here: normalization is over */
@@ -163,6 +163,7 @@ static int32_t char_id(const bpe *x, const char *s, size_t n, bool first, bool l
   if (!first) tni_str_add(b, m->prefix.v, m->prefix.n);
   tni_str_add(b, s, n);
   if (last) tni_str_add(b, m->suffix.v, m->suffix.n);
+  x->no_memory = x->no_memory || b->failed;
   return b->failed ? -1 : tni_vocab_id(m, b->v, b->n);
 }
 
@@ -271,8 +272,9 @@ tn_status tni_bpe_encode(const tni_tok_model *m, tni_work *w, const char *s, siz
     }
   }
   if (!room_for_symbols(w, m, n)) return tni_fail(err, TN_E_NO_MEMORY, "model", "no memory for a word of %zu bytes", n);
-  bpe x = {m, w, 0, 0, false, false};
+  bpe x = {.m = m, .w = w};
   split_chars(&x, s, n);
+  if (x.no_memory) return tni_fail_memory(err, "model");
   if (x.unk_missing) return tni_fail(err, TN_E_INVALID, "model", "unk_token is needed and not in the vocabulary");
   if (x.n_syms) w->syms[x.n_syms - 1].next = -1;
   merge_all(&x);

@@ -26,12 +26,19 @@ struct tni_detok {
   tni_match_memory match;
   tni_str out;
   tn_status failed;
+  bool lost; /* an append did not fit, in a text that has been cleared since */
   tn_error *err;
   stage *stages;
   size_t in, grown; /* bytes of tokens; bytes that stand for what was replaced */
 };
 
 static void feed_stage(tni_detok *d, size_t k, const char *s, size_t n, bool end);
+
+/* A stage's text begins anew: what did not fit before is lost all the same. */
+static void clear_text(tni_detok *d, tni_str *s) {
+  d->lost = d->lost || s->failed;
+  tni_str_clear(s);
+}
 
 /* --- replacing ---------------------------------------------------------------------------------------------------- */
 
@@ -69,7 +76,7 @@ static void cleanup_spaces(tni_detok *d, stage *g) {
                                          {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
     tni_pattern p = {{pairs[i][0], strlen(pairs[i][0])}, NULL};
-    tni_str_clear(&g->out2);
+    clear_text(d, &g->out2);
     replace_pattern(d, &p, (tni_view){pairs[i][1], strlen(pairs[i][1])}, g->out.v, g->out.n, false, &g->out2);
     tni_str t = g->out;
     g->out = g->out2;
@@ -80,7 +87,7 @@ static void cleanup_spaces(tni_detok *d, stage *g) {
 static void do_replace(tni_detok *d, size_t k, const char *s, size_t n, bool end) {
   const tni_dec *x = &d->t->decs[k];
   stage *g = &d->stages[k];
-  tni_str_clear(&g->out);
+  clear_text(d, &g->out);
   if (!x->fused || x->whole) {
     replace_pattern(d, &x->pattern, x->text, s, n, false, &g->out);
   } else {
@@ -129,7 +136,7 @@ static void put_lossy(stage *g, bool last) {
 static void do_bytes(tni_detok *d, size_t k, const char *s, size_t n) {
   stage *g = &d->stages[k];
   bool whole = d->t->decs[k].whole;
-  tni_str_clear(&g->out);
+  clear_text(d, &g->out);
   tni_put_token_bytes(&g->held, s, n);
   put_lossy(g, whole);
   if (g->out.n || whole) feed_stage(d, k + 1, g->out.v, g->out.n, whole);
@@ -176,7 +183,7 @@ static void do_strip(tni_detok *d, size_t k, const char *s, size_t n, bool end) 
   tni_str_add(&g->held, s, n);
   size_t keep = g->held.n, c = x->text.n;
   for (size_t i = 0; i < x->stop && keep >= c && is_char(x, g->held.v + keep - c, c); i++) keep -= c;
-  tni_str_clear(&g->out);
+  clear_text(d, &g->out);
   if (keep) tni_str_add(&g->out, g->held.v, keep);
   tni_str_drop(&g->held, end ? g->held.n : keep);
   feed_stage(d, k + 1, g->out.v, g->out.n, end);
@@ -186,7 +193,7 @@ static void do_metaspace(tni_detok *d, size_t k, const char *s, size_t n, bool e
   const tni_dec *x = &d->t->decs[k];
   stage *g = &d->stages[k];
   bool drop = g->seen == 0 && !x->keep_first;
-  tni_str_clear(&g->out);
+  clear_text(d, &g->out);
   for (size_t i = 0, len; i < n; i += len) {
     len = tni_utf8_len(s[i]);
     if (!is_char(x, s + i, n - i))
@@ -201,7 +208,7 @@ static void do_metaspace(tni_detok *d, size_t k, const char *s, size_t n, bool e
 static void do_wordpiece(tni_detok *d, size_t k, const char *s, size_t n, bool end) {
   const tni_dec *x = &d->t->decs[k];
   stage *g = &d->stages[k];
-  tni_str_clear(&g->out);
+  clear_text(d, &g->out);
   bool part = g->seen && is_char(x, s, n);
   if (g->seen && !part) tni_str_add(&g->out, " ", 1);
   if (part)
@@ -216,10 +223,10 @@ static void do_wordpiece(tni_detok *d, size_t k, const char *s, size_t n, bool e
 /* The suffix is a space except in the last token, so one token waits. */
 static void flush_bpe(tni_detok *d, size_t k, bool last) {
   stage *g = &d->stages[k];
-  tni_str_clear(&g->out);
+  clear_text(d, &g->out);
   replace_pattern(d, &d->t->decs[k].pattern, last ? (tni_view){"", 0} : (tni_view){" ", 1}, g->held.v, g->held.n, false,
                   &g->out);
-  tni_str_clear(&g->held);
+  clear_text(d, &g->held);
   feed_stage(d, k + 1, g->out.v, g->out.n, true);
 }
 
@@ -234,13 +241,13 @@ static void do_ctc(tni_detok *d, size_t k, const char *s, size_t n) {
   const tni_dec *x = &d->t->decs[k];
   stage *g = &d->stages[k];
   if (g->seen++ && g->held.n == n && memcmp(n ? g->held.v : "", s, n) == 0) return;
-  tni_str_clear(&g->held);
+  clear_text(d, &g->held);
   tni_str_add(&g->held, s, n);
-  tni_str_clear(&g->out);
+  clear_text(d, &g->out);
   replace_pattern(d, &(tni_pattern){x->text, NULL}, (tni_view){"", 0}, s, n, false, &g->out);
   if (x->cleanup) {
     cleanup_spaces(d, g);
-    tni_str_clear(&g->out2);
+    clear_text(d, &g->out2);
     replace_pattern(d, &(tni_pattern){x->text2, NULL}, (tni_view){" ", 1}, g->out.v, g->out.n, false, &g->out2);
   }
   tni_str *o = x->cleanup ? &g->out2 : &g->out;
@@ -310,7 +317,7 @@ static void drain_stages(tni_detok *d) {
     stage *g = &d->stages[k];
     if (x->fused) continue; /* its end has come through feed */
     if (x->kind == TNI_DEC_BYTES) {
-      tni_str_clear(&g->out);
+      clear_text(d, &g->out);
       put_lossy(g, true);
       feed_stage(d, k + 1, g->out.v, g->out.n, true);
     }
@@ -355,7 +362,7 @@ static void push_token(tni_detok *d, int32_t id) {
 }
 
 static tn_status detok_result(tni_detok *d, tn_error *err) {
-  bool lost = d->out.failed;
+  bool lost = d->lost || d->out.failed;
   for (size_t k = 0; k < d->t->n_decs; k++) {
     const stage *g = &d->stages[k];
     lost |= g->held.failed || g->out.failed || g->out2.failed || g->whole.failed;

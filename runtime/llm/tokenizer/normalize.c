@@ -63,6 +63,7 @@ tn_status tni_norm_read(tni_reader *r, const tni_at *a, unsigned depth) {
   while (k < n && !tni_view_is(type, kinds[k].type)) k++;
   if (k == n) return tni_at_fail(a, TN_E_UNSUPPORTED, r->err, "normalizer %.60s is not supported", type.v);
   tni_norm *x = add_norm(r);
+  if (!r->t->norms) return tni_fail_memory(r->err, "normalizer");
   if (!x) return tni_at_fail(a, TN_E_LIMIT, r->err, "more than %d normalizers", TNI_TOK_STEPS);
   x->kind = kinds[k].kind;
   tni_at prepend = tni_at_key(a, "prepend"), map = tni_at_key(a, "precompiled_charsmap");
@@ -202,6 +203,7 @@ static tn_status unicode_form(tni_work *w, utf8proc_option_t options, tn_error *
   size_t zero = 0;
   if (in->zero) { /* what the first character alone becomes */
     append_form(in, in->zero, options, out);
+    if (out->failed && !out->over) return tni_fail_memory(err, "normalizer");
     zero = out->n;
     tni_str_clear(out);
   }
@@ -317,6 +319,8 @@ static tn_status run_normalizer(const tni_norm *x, tni_work *w, size_t most, tn_
 
 tn_status tni_normalize(const tni_tokenizer *t, tni_work *w, tn_error *err) {
   const size_t n = w->norm.n, most = tni_str_most(n) < TNI_STR_MAX ? tni_str_most(n) : TNI_STR_MAX;
+  if (w->norm.over) return tni_fail(err, TN_E_LIMIT, "normalizer", "a text of more than %zu bytes", (size_t)TNI_STR_MAX);
+  if (w->norm.failed) return tni_fail_memory(err, "normalizer"); /* and nothing is there to read */
   for (size_t i = 0; i < t->n_norms; i++) {
     tn_status st = run_normalizer(&t->norms[i], w, most, err);
     if (st != TN_OK) return st;
