@@ -28,6 +28,11 @@ static bool refuse(regex *r, tn_status st, const char *why) {
   return false;
 }
 
+/* What became of the automaton, once it has failed. */
+static bool refuse_failed(regex *r) {
+  return refuse(r, r->x->failed, r->x->failed == TN_E_NO_MEMORY ? "out of memory" : "it is too large");
+}
+
 static bool more(const regex *r) { return r->i < r->n; }
 static bool is_at(const regex *r, char c) { return more(r) && r->s[r->i] == c; }
 
@@ -297,7 +302,7 @@ static bool take_repeated(regex *r, uint32_t from, uint32_t to) {
     cur = loop;
   }
   link_free(r, cur, to);
-  if (r->x->failed != TN_OK) return refuse(r, r->x->failed, "it is too large");
+  if (r->x->failed != TN_OK) return refuse_failed(r);
   r->i = end;
   return ok;
 }
@@ -350,7 +355,7 @@ bool tni_nfa_regex(tni_nfa *x, const char *s, size_t n, bool whole, tni_regex_er
   regex r = {.x = x, .s = s, .n = n, .whole = whole, .e = e};
   if (!take_choice(&r, 0, 1)) return false;
   if (more(&r)) return refuse(&r, TN_E_INVALID, "')' without '('");
-  return x->failed == TN_OK || refuse(&r, x->failed, "it is too large");
+  return x->failed == TN_OK || refuse_failed(&r);
 }
 
 tn_status tni_compile_regex(tni_auto *a, const char *text, size_t n, uint32_t *rule, tn_error *err) {
