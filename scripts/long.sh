@@ -250,13 +250,16 @@ leg_conform-seeds() {
 leg_conform-seeds-opencl() {
   local b=$work/build seeds=${SEEDS:-100} seed name cl kit_args=(--option device_type=any --option min_k=1 --option min_n=1)
   plain
-  for ((seed = 1; seed <= seeds; seed++)); do
-    for name in mali adreno; do
-      mapfile -t cl < <(meson introspect --tests "$b" | "$python" -c "
+  for name in mali adreno; do
+    meson introspect --tests "$b" | "$python" -c "
 import json, sys
 for t in json.load(sys.stdin):
-    if t['name'] == 'conform-opencl-$name': print(*(f'{k}={v}' for k, v in t['env'].items()), sep='\n')")
-      [ "${#cl[@]}" != 0 ] || { say "conform-seeds-opencl: Intel's OpenCL runtime is not here"; return 1; }
+    if t['name'] == 'conform-opencl-$name': print(*(f'{k}={v}' for k, v in t['env'].items()), sep='\n')" >"$work/opencl-$name.env"
+    [ -s "$work/opencl-$name.env" ] || { say "conform-seeds-opencl: Intel's OpenCL runtime is not here"; return 1; }
+  done
+  for ((seed = 1; seed <= seeds; seed++)); do
+    for name in mali adreno; do
+      mapfile -t cl <"$work/opencl-$name.env"
       one_seed conform-seeds-opencl "$seed" "$b/plugins/opencl-$name/opencl-$name.so" env "${cl[@]}"
     done
   done

@@ -181,8 +181,8 @@ int cmd_plugins(int argc, const char **argv) {
       OPT_ROWS_END};
   int rc = cli_parse(&c, argc, argv, &(cli_use){.usage = "[options]", .operand = NULL, .own = own});
   c.retry = retry;
-  if (!rc) rc = cli_open(&c, TN_RT_SCAN);
   if (!rc && formats && options) rc = cli_usage(&c, "--formats and --options: one of them");
+  if (!rc) rc = cli_open(&c, TN_RT_SCAN);
   if (!rc) rc = list_plugins(&c, formats, options);
   cli_finish(&c);
   return rc;

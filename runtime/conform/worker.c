@@ -3,7 +3,7 @@
  * tenon-conform: the program in which the cases of `tenon conform` run. Not for users: no help, the parent
  * writes its command line.
  *   tenon-conform list SUBJECT                                  the listing and the names of cases
- *   tenon-conform case NAME... --listing FILE --seed N SUBJECT  these cases, up to the first that does not pass
+ *   tenon-conform case NAME... --listing FILE --seed N SUBJECT  these cases, up to the first that fails
  * SUBJECT: --plugin FILE, --option KEY=VALUE ..., --device N, --cache-dir DIR, --model DIR, --replay DIR, --thorough;
  * --blind: nothing of the plugin is run for the list. Results go to descriptor 3 (case/case.h), exit status 0; 2: not
  * understood.

@@ -76,49 +76,41 @@ static const char *group_is(const tn_format *f) {
   return f->size(f, 128, 256, NULL, 0, &size) == TN_OK ? "matrix" : "option";
 }
 
-/* What the profile says of a plugin's option `group`, else its default; 0: it has none. */
-static int64_t group_option(const tn_runtime *rt, const tni_plugin_info *p) {
+/* The plugin's option `group`; 0: it has none. */
+static int64_t group_option(const tni_plugin_info *p) {
   int64_t group = 0;
-  for (uint32_t i = 0; i < p->plugin->n_options; i++) {
-    const tn_option *o = p->plugin->options[i];
-    if (!strcmp(o->key, "group") && o->dflt) group = strtoll(o->dflt, NULL, 10);
-  }
-  for (uint32_t i = 0; group && i < rt->profile->n_plugins; i++) {
-    const tni_profile_plugin *of = &rt->profile->plugins[i];
-    for (uint32_t k = 0; !strcmp(of->name, p->name) && k < of->n_options; k++)
-      if (!strcmp(of->options[k].key, "group")) group = strtoll(of->options[k].value, NULL, 10);
-  }
-  return group;
+  return p->host->option(p->host->ctx, "group", TN_OPT_INT, &group) == TN_OK ? group : 0;
 }
 
-/* As options have it: of a format whose group a param says, with that of the option `group`. */
-static const tn_numerics *numerics_of(const tn_format *f, int64_t group) {
+/* As options have it, for these params: of a format whose group a param says, that of the option `group`. */
+static const tn_numerics *numerics_of(const tn_format *f, const int64_t *params, uint32_t n_params) {
   if (!TN_HAS(f, tn_format, numerics_of) || !f->numerics_of) return f->numerics;
-  tn_pack_size size;
-  const bool param = strcmp(group_is(f), "option") == 0;
-  if (param && (!group || f->size(f, 128, 256, &group, 1, &size) != TN_OK)) return f->numerics;
-  const tn_numerics *n = f->numerics_of(f, param ? &group : NULL, param ? 1 : 0);
+  const tn_numerics *n = f->numerics_of(f, params, n_params);
   return n ? n : f->numerics;
 }
 
 /* Of a large weight, where a param says the group. */
-static double bits_of(const tn_format *f, int64_t group) {
+static double bits_of(const tn_format *f, const int64_t *params, uint32_t n_params) {
   enum { SIDE = 4096 };
   tn_pack_size size;
-  const bool param = strcmp(group_is(f), "option") == 0 && group;
-  if (!param || f->size(f, SIDE, SIDE, &group, 1, &size) != TN_OK) return (double)f->bits_per_weight;
+  if (!n_params || f->size(f, SIDE, SIDE, params, n_params, &size) != TN_OK) return (double)f->bits_per_weight;
   return (double)size.bytes * 8 / ((double)SIDE * SIDE);
 }
 
-static json_t *format_json(const tn_format *f, int64_t group_set) {
+/* group: of the plugin's option. A format that takes no such param is shown as it is declared. */
+static json_t *format_json(const tn_format *f, int64_t group) {
   json_t *j = json_object();
-  const tn_numerics *n = numerics_of(f, group_set);
+  tn_pack_size size;
+  const char *is = group_is(f);
+  const bool by_param = strcmp(is, "option") == 0;
+  const uint32_t n_params = by_param && group && f->size(f, 128, 256, &group, 1, &size) == TN_OK;
+  const tn_numerics *n = by_param && !n_params ? f->numerics : numerics_of(f, &group, n_params);
   json_object_set_new(j, "name", text_or_null(f->name));
   json_object_set_new(j, "version", json_integer(f->version));
   json_object_set_new(j, "bits", json_integer(f->bits));
   json_object_set_new(j, "group", json_integer(f->group));
-  json_object_set_new(j, "group_is", json_string(group_is(f)));
-  json_object_set_new(j, "bits_per_weight", json_real(bits_of(f, group_set)));
+  json_object_set_new(j, "group_is", json_string(is));
+  json_object_set_new(j, "bits_per_weight", json_real(bits_of(f, &group, n_params)));
   json_object_set_new(j, "weight_error", json_real((double)f->w_err));
   json_object_set_new(j, "activation_error", json_real((double)f->x_err));
   json_object_set_new(j, "reads_statistics", json_boolean(f->flags & TN_FMT_READS_STATS));
@@ -173,7 +165,7 @@ static void put_walls(json_t *j, const char *key, const char *text_key, const tn
   json_object_set_new(j, text_key, json_string(text));
 }
 
-static json_t *plugin_json(const tn_runtime *rt, const tni_plugin_info *p) {
+static json_t *plugin_json(const tni_plugin_info *p) {
   json_t *j = json_object(), *devices = json_array(), *formats = json_array(), *options = json_array();
   json_object_set_new(j, "name", text_or_null(p->name));
   json_object_set_new(j, "path", text_or_null(p->path));
@@ -202,8 +194,9 @@ static json_t *plugin_json(const tn_runtime *rt, const tni_plugin_info *p) {
     if (c && c->flags & TN_CAPS_OFFLINE) json_object_set_new(d, "offline", json_true());
     json_array_append_new(devices, d);
   }
+  const int64_t group = p->plugin && p->host ? group_option(p) : 0;
   for (uint32_t i = 0; p->plugin && i < p->plugin->n_formats; i++)
-    json_array_append_new(formats, format_json(p->plugin->formats[i], group_option(rt, p)));
+    json_array_append_new(formats, format_json(p->plugin->formats[i], group));
   json_object_set_new(j, "devices", devices);
   for (uint32_t i = 0; p->plugin && i < p->plugin->n_options; i++)
     json_array_append_new(options, option_json(p->plugin->options[i]));
@@ -226,7 +219,7 @@ tn_status tn_runtime_report(tn_runtime *rt, char **json, tn_error *err) {
   tni_cpus_text(&rt->cpus, cpus);
   if (*cpus) json_object_set_new(j, "cpus", text_or_null(cpus));
   for (uint32_t i = 0; i < tni_registry_count(rt->registry); i++)
-    json_array_append_new(list, plugin_json(rt, tni_registry_get(rt->registry, i)));
+    json_array_append_new(list, plugin_json(tni_registry_get(rt->registry, i)));
   json_object_set_new(j, "plugins", list);
   return to_text(j, json, err);
 }

@@ -255,8 +255,8 @@ static void fill_slot(case_runner *w, run_slot *s) {
       continue;
     }
     s->at[0] = at, s->n = 1, s->n_ended = 0;
-    for (; one->together && !w->alone[at] && s->n < MOST_TOGETHER && may_follow(w, at + s->n); s->n++)
-      w->begun[s->at[s->n] = at + s->n] = true;
+    const uint32_t most = one->together && !w->alone[at] ? MOST_TOGETHER : 1;
+    for (; s->n < most && may_follow(w, at + s->n); s->n++) w->begun[s->at[s->n] = at + s->n] = true;
     start_slot(w, s);
     return;
   }
@@ -287,7 +287,8 @@ static void judge_together(case_runner *w, run_slot *s) {
   const bool badly = tni_cf_child_end(&s->child, found, sizeof found);
   const bool unknown = tni_cf_sanitizer_spoke(&s->child) || (badly && s->n_ended == s->n);
   const uint32_t sure = unknown ? 0 : badly && !s->child.late && s->n_ended ? s->n_ended - 1 : s->n_ended;
-  if (!badly) snprintf(found, sizeof found, "something called exit");
+  if (!badly || s->child.late) /* a limit that is said would be that of all of them together */
+    snprintf(found, sizeof found, "%s", badly ? "took longer than its limit" : "something called exit");
   for (const char *p = s->child.report.s; done < sure; done++) {
     tni_cf_result *one = &w->r->results[s->at[done]];
     if (!(p = tni_cf_result_take(one, p, found, sizeof found))) break;
