@@ -7,6 +7,8 @@ usage: make_cases.py FOLDER
 Kinds: node (made by onnx.backend.test.case.node of the onnx package that Python has), simple, pytorch-converted,
 pytorch-operator and light (which lie in that package; light models get the input that ONNX's runner makes up), and
 old-node where Debian's libonnx-testdata is installed (the cases of ONNX 1.12, written in older opsets).
+Casts of floats to integers of 2 and 4 bits get inputs that the type can hold: ONNX leaves the others undefined, and what
+it expects of them is what ml_dtypes does with them (0.6 takes the low bits, 0.7 gives 0).
 Four things differ from ONNX's layout: a file `tolerance` holds rtol and atol, `op` the operator that a node case is of; a sequence is a folder input_0.seq with
 0.pb, 1.pb, ... ; an optional that is empty is a file input_0.none.
 """
@@ -19,7 +21,7 @@ import warnings
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import TensorProto, numpy_helper
 
 OLD = "/usr/share/libonnx-testdata/data/node"
 RTOL, ATOL = 1e-3, 1e-7  # of onnx.backend.test.loader
@@ -52,6 +54,20 @@ def write_value(stem, value, name):
         write_tensor(stem + ".pb", value, name)
 
 
+NARROW = {TensorProto.UINT4: (0, 15), TensorProto.INT4: (-8, 7), TensorProto.UINT2: (0, 3), TensorProto.INT2: (-2, 1)}
+
+
+def defined_cast(inputs, outputs):
+    """Inputs and outputs of a case of Cast or CastLike, with floats limited to what a narrow integer type can hold."""
+    x, y = inputs[0], outputs[0]
+    if getattr(y, "data_type", None) not in NARROW or x.data_type not in (TensorProto.FLOAT, TensorProto.FLOAT16):
+        return inputs, outputs
+    values = numpy_helper.to_array(x)
+    limited = np.clip(values, *NARROW[y.data_type])
+    right = np.trunc(limited).astype(np.int8).astype(numpy_helper.to_array(y).dtype)
+    return [numpy_helper.from_array(limited, x.name), *inputs[1:]], [numpy_helper.from_array(right, y.name)]
+
+
 def make_folder(path, rtol=RTOL, atol=ATOL):
     os.makedirs(path)
     write(os.path.join(path, "tolerance"), b"%.9g %.9g\n" % (rtol, atol))
@@ -77,6 +93,8 @@ def node_cases(root):
         for i, (inputs, outputs) in enumerate(case.data_sets):
             folder = os.path.join(path, f"test_data_set_{i}")
             os.mkdir(folder)
+            if ops[case.name] in ("Cast", "CastLike"):
+                inputs, outputs = defined_cast(inputs, outputs)
             for what, values, infos in (("input", inputs, case.model.graph.input),
                                         ("output", outputs, case.model.graph.output)):
                 for k, value in enumerate(values):
