@@ -236,7 +236,9 @@ def trace_of(code, groups, planes, stores=False, peer=False):
              and not any(m != l and l[0] <= m[0] and m[1] <= l[1] and any(work[m[0]:m[1] + 1]) for m in loops)]
     if not inner:
         raise Odd("no loop")
-    hot = max(inner, key=lambda l: sum(work[l[0]:l[1] + 1]))
+    # Of tiles with more and fewer rows the one with the most sums; compilers may unroll a smaller one further.
+    sums = {l: len({code[i][2].split(",")[0] for i in range(l[0], l[1] + 1) if work[i] and not planes}) for l in inner}
+    hot = max(inner, key=lambda l: (sums[l], sum(work[l[0]:l[1] + 1])))
     body, n = list(code[hot[0]:hot[1] + 1]), sum(work[hot[0]:hot[1] + 1])
     if stores:
         return body, n, body
