@@ -13,16 +13,8 @@ install_packages $build_packages $test_packages
 export TENON_TEST_PYTHON=$root/.venv/bin/python
 build=${BUILD:-$root/build-test}
 venv=$root/.venv
-if ! "$venv/bin/python" -c 'import onnx, numpy, tokenizers, onnxruntime, PIL, jinja2, openai, jsonschema, rfc3339_validator; from importlib.util import find_spec; find_spec("smolagents") or exit(1)' 2>/dev/null; then
-  say "Python packages for the tests: onnx numpy tokenizers onnxruntime pillow jinja2 openai smolagents jsonschema[format-nongpl]"
-  python3 -m venv "$venv"
-  "$venv/bin/pip" install -q --disable-pip-version-check onnx numpy tokenizers onnxruntime pillow jinja2 openai smolagents 'jsonschema[format-nongpl]'
-fi
-# A full OpenCL on the CPU, 0.8 GB once: without it the tests of OpenCL plugins run on PoCL alone and say so.
-if [ ! -e "$venv/lib/libintelocl.so" ] || [ ! -e "$venv/lib/libimf.so" ]; then
-  say "Python packages for the tests: intel-opencl-rt intel-cmplr-lib-rt"
-  "$venv/bin/pip" install -q --disable-pip-version-check intel-opencl-rt intel-cmplr-lib-rt || say "no intel-opencl-rt: its tests are skipped"
-fi
+pip_install "$venv" "$root/scripts/python.txt"
+pip_install "$venv" "$root/scripts/python-opencl.txt" || say "no intel-opencl-rt: its tests are skipped"
 configure "$build" -Dtests=enabled -Dwerror=true "$@"
 say "building"
 ninja -C "$build" >"$build/build.log" || { cat "$build/build.log"; exit 1; }
