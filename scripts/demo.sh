@@ -6,7 +6,7 @@ source "$(dirname "$0")/lib.sh"
 
 install_packages $build_packages
 build=$root/build
-configure "$build" -Dbuildtype=release
+configure "$build" -Dbuildtype=release -Dtests=disabled
 say "building (the first time takes some minutes)"
 build_quietly "$build"
 tenon=$build/runtime/cli/tenon

@@ -246,9 +246,10 @@ leg_conform-seeds() {
   record_seeds conform-seeds "$seeds"
 }
 
-# On Intel's CPU runtime, as the tests conform-opencl-*: some three hours of both cores.
+# On Intel's CPU runtime, as the tests conform-opencl-*: some two hours of both cores. Kernels are compiled once for all seeds.
 leg_conform-seeds-opencl() {
-  local b=$work/build seeds=${SEEDS:-100} seed name cl kit_args=(--option device_type=any --option min_k=1 --option min_n=1)
+  local b=$work/build seeds=${SEEDS:-100} seed name cl
+  local kit_args=(--option device_type=any --option min_k=1 --option min_n=1 --cache-dir "$work/opencl-kernels")
   plain
   for name in mali adreno; do
     meson introspect --tests "$b" | "$python" -c "
