@@ -71,7 +71,28 @@ static tn_status file_meant_in(const char *dir, const tni_listing *list, char **
 }
 
 static tn_status refuse_none(const char *path, tn_error *err) {
-  return tni_fail(err, TN_E_UNAVAILABLE, path, "no .onnx file in '%s' or in its folder " TNI_FOLDER_BELOW "/", path);
+  char *foreign = tni_listing_foreign(path);
+  if (!foreign)
+    return tni_fail(err, TN_E_UNAVAILABLE, path, "no .onnx file in '%s' or in its folder " TNI_FOLDER_BELOW "/", path);
+  const char *dot = strrchr(foreign, '.');
+  const tn_status st =
+      tni_fail(err, TN_E_UNAVAILABLE, path,
+               "no .onnx file in '%.80s'; %.60s is not ONNX: export %s (optimum-cli export onnx --model %.60s FOLDER)", path,
+               foreign, strcmp(dot, ".gguf") == 0 ? "the model it was made from" : "it",
+               strcmp(dot, ".gguf") == 0 ? "NAME" : path);
+  free(foreign);
+  return st;
+}
+
+/* "Qwen/Qwen3-0.6B": a name of the Hub rather than a path. */
+static bool is_hub_name(const char *path) {
+  struct stat sb;
+  const char *slash = strchr(path, '/');
+  if (!slash || slash == path || path[0] == '.' || path[0] == '~' || !slash[1] || strchr(slash + 1, '/')) return false;
+  char *owner = strndup(path, (size_t)(slash - path));
+  const bool is_there = owner && stat(owner, &sb) == 0;
+  free(owner);
+  return owner && !is_there;
 }
 
 static tn_status refuse_many(const char *path, const tni_listing *here, const tni_listing *below, tn_error *err) {
@@ -175,8 +196,15 @@ static tn_status find_parts(tni_folder *f, tn_error *err) {
 
 static tn_status find_folder(const char *path, const char *choice, tni_folder *f, tn_error *err) {
   struct stat sb;
-  if (stat(path, &sb) != 0)
-    return tni_fail(err, TN_E_UNAVAILABLE, path, "cannot open model '%s': %s", path, strerror(errno));
+  if (stat(path, &sb) != 0) {
+    const char *why = strerror(errno);
+    if (errno == ENOENT && is_hub_name(path))
+      return tni_fail(err, TN_E_UNAVAILABLE, path,
+                      "no folder '%.80s'; a model of that name on a hub is exported first: optimum-cli export onnx --model "
+                      "%.60s FOLDER",
+                      path, path);
+    return tni_fail(err, TN_E_UNAVAILABLE, path, "cannot open model '%s': %s", path, why);
+  }
   tn_status st = TN_OK;
   if (!S_ISDIR(sb.st_mode)) {
     if (choice)

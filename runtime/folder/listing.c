@@ -42,6 +42,28 @@ tn_status tni_listing_read(const char *dir, tni_listing *out, tn_error *err) {
   return st;
 }
 
+static bool is_foreign(const char *name) {
+  static const char *const ends[] = {".safetensors", ".gguf", ".bin", ".pt", ".pth"};
+  const size_t n = strlen(name);
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+    if (n > strlen(ends[i]) && strcmp(name + n - strlen(ends[i]), ends[i]) == 0) return true;
+  return false;
+}
+
+char *tni_listing_foreign(const char *dir) {
+  DIR *d = opendir(dir);
+  char *found = NULL;
+  for (struct dirent *e; d && (e = readdir(d));) {
+    if (!is_foreign(e->d_name) || (found && strcmp(found, e->d_name) <= 0)) continue;
+    char *name = strdup(e->d_name);
+    if (!name) continue;
+    free(found);
+    found = name;
+  }
+  if (d) closedir(d);
+  return found;
+}
+
 void tni_listing_finish(tni_listing *l) {
   for (size_t i = 0; i < l->n; i++) free(l->names[i]);
   free(l->names);

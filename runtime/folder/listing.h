@@ -18,5 +18,7 @@ TN_MUST_CHECK tn_status tni_listing_read(const char *dir, tni_listing *out, tn_e
 void tni_listing_finish(tni_listing *l);
 /* "a.onnx, onnx/b.onnx and 3 more", as many as fit. */
 void tni_listing_print(const tni_listing *here, const tni_listing *below, const char *prefix, char *text, size_t room);
+/* The name of a file in dir with weights that are not ONNX (safetensors, GGUF, PyTorch's), malloc'd; NULL: there is none. */
+char *tni_listing_foreign(const char *dir);
 
 #endif

@@ -169,6 +169,8 @@ static const char *other_format(const tni_file *f) {
                {"\x89HDF", "HDF5 (Keras saves such)"}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (f->bytes > 4 && memcmp(f->data, known[i].bytes, 4) == 0) return known[i].name;
+  /* Eight bytes of a header's length, then the header, which is JSON. */
+  if (f->bytes > 10 && memcmp((const char *)f->data + 5, "\0\0\0{\"", 5) == 0) return "safetensors";
   return NULL;
 }
 

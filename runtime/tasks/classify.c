@@ -156,10 +156,10 @@ static tn_status load_classifier(tn_classifier *c, tn_runtime *rt, const tni_fol
   tn_status st = tn_model_load(rt, folder->model, &mo, &c->model, err);
   if (st != TN_OK) return st;
   const bool text = has_text(c->model);
-  if (text && !given)
-    return tni_fail(err, TN_E_INVALID, "labels", "the model compares images with texts: give it labels");
   st = tni_feed_open(c->model, text, true, &c->feed, err);
   if (st != TN_OK) return st;
+  if (text && !given)
+    return tni_fail(err, TN_E_INVALID, "labels", "the model compares images with texts: give it labels");
   c->pixels = tni_feed_find(&c->feed, TNI_INPUT_PIXELS);
   c->in = tn_model_input(c->model, (uint32_t)c->pixels);
   st = read_layout(c, err);

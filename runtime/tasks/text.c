@@ -52,16 +52,19 @@ int tni_feed_find(const tni_feed *f, tni_input role) {
 }
 
 tn_status tni_feed_open(const tn_model *m, bool text, bool pixels, tni_feed *f, tn_error *err) {
-  *f = (tni_feed){.n = tn_model_n_inputs(m)};
-  if (f->n > TNI_TASK_INPUTS) return tni_fail(err, TN_E_UNSUPPORTED, "model", "%u inputs", f->n);
-  for (uint32_t i = 0; i < f->n; i++) {
+  *f = (tni_feed){0};
+  for (uint32_t i = 0, images = 0; i < tn_model_n_inputs(m); i++) {
     const tn_io_info *x = tn_model_input(m, i);
-    if (!role_of(x, &f->role[i]) || (f->role[i] == TNI_INPUT_PIXELS ? !pixels : !text))
+    tni_input role;
+    const bool known = role_of(x, &role);
+    if (!known || i >= TNI_TASK_INPUTS || (role == TNI_INPUT_PIXELS ? !pixels || images++ : !text))
       return tni_fail(err, TN_E_UNSUPPORTED, x->name, "input %s (%s, rank %d) is not one that this task feeds", x->name,
                       tn_dtype_name(x->dtype), x->rank);
+    f->role[i] = role;
     f->t[i] =
         (tn_tensor){.h = {sizeof(tn_tensor), 1, 0}, .name = x->name, .dtype = x->dtype, .rank = (uint32_t)x->rank};
     f->in[i] = &f->t[i];
+    f->n = i + 1;
   }
   if (text && tni_feed_find(f, TNI_INPUT_IDS) < 0)
     return tni_fail(err, TN_E_UNSUPPORTED, "model", "it has no input input_ids");

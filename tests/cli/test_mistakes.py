@@ -73,6 +73,13 @@ INPUT = [
     ("run {tmp} -p a", 3, "/no .onnx file in '{tmp}'/"),
     ("run {tmp}/a.gguf -p a", 3, "/'{tmp}/a.gguf' is GGUF \\(llama.cpp's format\\), not ONNX: export the model/"),
     ("inspect {tmp}/a.pt", 3, "/'{tmp}/a.pt' is a zip file \\(PyTorch saves such\\), not ONNX/"),
+    ("inspect {tmp}/a.safetensors", 3, "/'{tmp}/a.safetensors' is safetensors, not ONNX/"),
+    ("run {tmp}/st -p a", 3, "/no .onnx file in '{tmp}/st'; b.safetensors is not ONNX: export it .*--model {tmp}/st FOLDER/"),
+    ("run {tmp}/gguf -p a", 3, "/; q4.gguf is not ONNX: export the model it was made from .*--model NAME FOLDER/"),
+    ("run Qwen/Qwen3-0.6B -p a", 3, "/no folder 'Qwen/Qwen3-0.6B'; .* exported first: .*--model Qwen/Qwen3-0.6B FOLDER/"),
+    ("run {demo}/none -p a", 3, "cannot open model '{demo}/none': No such file or directory"),
+    ("embed {demo} -p a", 4, "input past_key_values.0.key (float32, rank 4) is not one that this task feeds"),
+    ("classify {demo} --image a.png", 4, "input past_key_values.0.value (float32, rank 4) is not one that this task feeds"),
     ("inspect {tmp}/a.txt", 3, "/{tmp}/a.txt/"),
     ("inspect {tmp}/none.onnx", 3, "/{tmp}/none.onnx/"),
     ("run {demo} -f {tmp}/none.txt", 3, "cannot read '{tmp}/none.txt': No such file or directory"),
@@ -98,6 +105,11 @@ class Mistakes(Case):
         for name, data in (("a.gguf", b"GGUF" + bytes(60)), ("a.pt", b"PK\x03\x04" + bytes(60)), ("a.txt", b"some words\n" * 9),
                            ("a.json", b"{}"), ("plugin.yaml", b"plugins:\n  - name: hsot\n"), ("key.yaml", b"plugin: []\n")):
             (self.tmp / name).write_bytes(data)
+        (self.tmp / "a.safetensors").write_bytes(bytes([64, 0, 0, 0, 0, 0, 0, 0]) + b'{"__metadata__":{}}' + bytes(60))
+        for folder, names in (("st", ("config.json", "c.safetensors", "b.safetensors")), ("gguf", ("q4.gguf",))):
+            (self.tmp / folder).mkdir()
+            for name in names:
+                (self.tmp / folder / name).write_bytes(b"{}")
 
     def one(self, line, code, text):
         args = [a.format(demo=DEMO, tmp=self.tmp, source=SOURCE) for a in shlex.split(line)]
