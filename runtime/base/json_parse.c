@@ -297,7 +297,7 @@ json_t *tni_json_loadb(const char *text, size_t n, size_t flags, json_error_t *e
   skip_space(&s);
   if (valid < n)
     fail_at(&s, text + valid, json_error_invalid_utf8, "unable to decode UTF-8");
-  else if (s.p == s.end || (*s.p != '{' && *s.p != '['))
+  else if (!(flags & JSON_DECODE_ANY) && (s.p == s.end || (*s.p != '{' && *s.p != '[')))
     wrong(&s, "'[' or '{' expected");
   else
     j = take_value(&s);

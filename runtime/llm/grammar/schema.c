@@ -364,27 +364,17 @@ tn_status tni_compile_schema(tni_auto *a, const char *text, size_t n, uint32_t *
   tni_json_begin();
   s.rules = tni_map_create();
   s.kept = json_array();
-  /* true and false are schemas too, which the parser alone would not take. */
-  char *whole = malloc(n + 3);
-  if (whole) {
-    whole[0] = '[';
-    if (n) memcpy(whole + 1, text, n);
-    whole[n + 1] = ']';
-    s.root = json_loadb(whole, n + 2, JSON_REJECT_DUPLICATES, &e);
-  }
-  if (!whole || !s.rules || !s.kept || tni_json_short() || (!s.root && tni_json_no_memory(&e)))
+  s.root = json_loadb(n ? text : "", n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e); /* true and false are schemas too */
+  if (!s.rules || !s.kept || tni_json_short() || (!s.root && tni_json_no_memory(&e)))
     tni_schema_memory(&s);
-  else if (json_array_size(s.root) != 1)
+  else if (!s.root)
     s.st = tni_fail(err, TN_E_INVALID, "schema", "schema: not JSON: line %d: %s", e.line, e.text);
-  json_t *list = s.root;
-  s.root = json_array_get(list, 0);
   make_blank(&s);
   if (s.st == TN_OK) (void)tni_schema_rule(&s, s.root, rule);
   if (s.st == TN_OK && tni_json_short()) tni_schema_memory(&s);
-  json_decref(list);
+  json_decref(s.root);
   json_decref(s.kept);
   tni_map_destroy(s.rules);
   tni_str_finish(&s.path);
-  free(whole);
   return s.st;
 }

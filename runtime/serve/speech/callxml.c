@@ -9,15 +9,7 @@
 
 /* What the text is as JSON; NULL: it is none. */
 static json_t *any_json(srv_rest v) {
-  char *list = malloc(v.n + 2); /* the parser takes lists and objects */
-  if (!list) return NULL;
-  list[0] = '[';
-  if (v.n) memcpy(list + 1, v.v, v.n);
-  list[v.n + 1] = ']';
-  json_t *j = tni_json_loadb(list, v.n + 2, 0, NULL), *one = json_array_size(j) == 1 ? json_incref(json_array_get(j, 0)) : NULL;
-  json_decref(j);
-  free(list);
-  return one;
+  return tni_json_loadb(v.n ? v.v : "", v.n, JSON_DECODE_ANY, NULL);
 }
 
 /* {"type": ...} of a tool's parameter; NULL: there is none. */
