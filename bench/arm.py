@@ -4,13 +4,15 @@
 is needed, and none is measured: all data is taken to be in L1.
 
   bench/arm.py BUILD [--compiler NAME='clang-14 --target=aarch64-linux-gnu' ...] [--llvm DIR]
-               [--peers FILE [--objects DIR]] [--only REGEX] [--cpus LIST] [--check [PERCENT]]
+               [--peers FILE [--objects DIR]] [--only REGEX] [--cpus LIST] [--halve-loads] [--check [PERCENT]]
 
 BUILD is a build for aarch64 (scripts/aarch64.sh); its objects are the first column. Each --compiler compiles the same
 files with the flags of BUILD into a folder of its own. --llvm: where llvm-mca and llvm-objdump of LLVM 17 or later lie;
 the models of Neoverse V2 and N2 are not in LLVM 14 (Debian: packages llvm-19, clang-19). --check: exit 1 where a loop is
 not found, or where a row is more than PERCENT (30) from its goal, or slower than a peer by as much, on N2 or V2. Column
-"seen" says what the counted form would not have: registers on the stack or copied in the hot loop.
+"seen" says what the counted form would not have: registers on the stack or copied in the hot loop. --halve-loads: on
+A55 a load of 16 bytes counts as two of 8, as the core has it (a cycle for 8 bytes); LLVM's model has one cycle for LDR of 16
+bytes and six for LDP of 32.
 
 How a kernel is counted: its function is disassembled, backward branches give the loops. The innermost loop with
 multiplications or lookups is repeated until it has done one group of weights, what is around it in the group's loop is
@@ -44,6 +46,7 @@ from concurrent.futures import ThreadPoolExecutor
 NO_I8MM = ("a55", "n1")
 CPUS = {"a55": ("cortex-a55", 2), "a510": ("cortex-a510", 3), "n1": ("neoverse-n1", 4), "v1": ("neoverse-v1", 8),
         "n2": ("neoverse-n2", 5), "v2": ("neoverse-v2", 8)}
+HALVED = False  # --halve-loads
 GROUP = 128 * 16  # weights of a group of a row block
 # Label, symbol, weights or products of one group, planes of lookups (0: products), goal on N2 and V2.
 GEMV = "tni_arm_gemv_f32_"
@@ -302,8 +305,26 @@ def oddities(body):
     return ", ".join([f"{copies} copies"] * (copies > 0) + [f"{stack} on the stack"] * (stack > 0))
 
 
+def halve_loads(trace):
+    """LDR, LDP and LD1 of whole registers as loads of 8 bytes; what a pointer moves by is an addition of its own."""
+    out = []
+    for ins in trace:
+        m = re.match(r"ld(?:r|ur|p) (q\d+(?:, q\d+)?), \[(\w+)[^]]*(\]!|\], #.*|\])$|ld1 \{ (v\S+\.16b(?:, v\S+\.16b)*) \}, \[(\w+)\](.*)$",
+                     f"{ins[1]} {ins[2]}".replace(".8h", ".16b").replace(".4s", ".16b").replace(".2d", ".16b"))
+        if not m:
+            out.append(ins)
+            continue
+        base, moves = m.group(2) or m.group(5), m.group(3) not in (None, "]") or bool(m.group(6))
+        for n in re.findall(r"[qv](\d+)", m.group(1) or m.group(4)):
+            out += [(ins[0], "ldr", f"d{n}, [{base}]", None)] * 2
+        out += [(ins[0], "add", f"{base}, {base}, #16", None)] * moves
+    return out
+
+
 def cycles(mca, trace, cpu):
     name, width = CPUS[cpu]
+    if HALVED and cpu == "a55":
+        trace = halve_loads(trace)
     text = "".join(f"{i[1]} {i[2]}\n" for i in trace if i[1] != "ret")
     times = max(10, 20000 // len(trace))
     cmd = [mca, "-march=aarch64", f"-mcpu={name}", "-mattr=+dotprod,+i8mm,+bf16,+fp16fml,+fullfp16", f"-dispatch={width}", f"-iterations={times}",
@@ -420,6 +441,7 @@ def parse():
     p.add_argument("--objects", metavar="DIR")
     p.add_argument("--only", default="", metavar="REGEX")
     p.add_argument("--cpus", default=",".join(CPUS))
+    p.add_argument("--halve-loads", action="store_true")
     p.add_argument("--check", type=float, nargs="?", const=30, metavar="PERCENT")
     a = p.parse_args()
     a.cpus = a.cpus.split(",")
@@ -462,7 +484,9 @@ def read_peers(path, folder, objdump):
 
 
 def main():
+    global HALVED
     a = parse()
+    HALVED = a.halve_loads
     mca, objdump = tool(a.llvm, "llvm-mca"), tool(a.llvm, "llvm-objdump")
     check_models(mca)
     version = subprocess.run([mca, "--version"], capture_output=True, text=True).stdout.split("version")[1].split()[0]
