@@ -46,7 +46,6 @@ from concurrent.futures import ThreadPoolExecutor
 NO_I8MM = ("a55", "n1")
 CPUS = {"a55": ("cortex-a55", 2), "a510": ("cortex-a510", 3), "n1": ("neoverse-n1", 4), "v1": ("neoverse-v1", 8),
         "n2": ("neoverse-n2", 5), "v2": ("neoverse-v2", 8)}
-HALVED = False  # --halve-loads
 GROUP = 128 * 16  # weights of a group of a row block
 # Label, symbol, weights or products of one group, planes of lookups (0: products), goal on N2 and V2.
 GEMV = "tni_arm_gemv_f32_"
@@ -323,8 +322,6 @@ def halve_loads(trace):
 
 def cycles(mca, trace, cpu):
     name, width = CPUS[cpu]
-    if HALVED and cpu == "a55":
-        trace = halve_loads(trace)
     text = "".join(f"{i[1]} {i[2]}\n" for i in trace if i[1] != "ret")
     times = max(10, 20000 // len(trace))
     cmd = [mca, "-march=aarch64", f"-mcpu={name}", "-mattr=+dotprod,+i8mm,+bf16,+fp16fml,+fullfp16", f"-dispatch={width}", f"-iterations={times}",
@@ -366,7 +363,7 @@ class Table:
             needs_i8mm = any(re.match(r"(us|su)dot|\w*mmla$", i[1]) for i in trace)
             cpus = [c for c in self.a.cpus if not (needs_i8mm and c in NO_I8MM)]
             with ThreadPoolExecutor(max(1, len(cpus))) as pool:
-                counts = dict(zip(cpus, pool.map(lambda cpu: cycles(self.mca, trace, cpu), cpus)))
+                counts = dict(zip(cpus, pool.map(lambda cpu: self.cycles(trace, cpu), cpus)))
             cells, found = [], {}
             for cpu in self.a.cpus:
                 if cpu not in counts:
@@ -384,6 +381,9 @@ class Table:
         goals = "/".join(f"{g:g}" for g in goal) if goal else ""
         print("| " + " | ".join([f"*{label}*" if beside else label, who, goals] + cells) + " |", flush=True)
 
+    def cycles(self, trace, cpu):
+        return cycles(self.mca, halve_loads(trace) if self.a.halve_loads and cpu == "a55" else trace, cpu)
+
     def elements(self, who, label, code, stored):
         """A row of LOOPS: cycles for 16 elements."""
         try:
@@ -391,7 +391,7 @@ class Table:
                 raise Odd("not there")
             n, body = loop_of_elements(code, stored)
             with ThreadPoolExecutor(len(self.a.cpus)) as pool:
-                counts = list(pool.map(lambda cpu: cycles(self.mca, body, cpu), self.a.cpus))
+                counts = list(pool.map(lambda cpu: self.cycles(body, cpu), self.a.cpus))
             cells = [f"{c * 16 / n:.1f}" for c in counts] + [f"{len(body) * 16 / n:.0f}", oddities(body)]
         except Odd as e:
             cells = ["–"] * (len(self.a.cpus) + 1) + [str(e)]
@@ -484,9 +484,7 @@ def read_peers(path, folder, objdump):
 
 
 def main():
-    global HALVED
     a = parse()
-    HALVED = a.halve_loads
     mca, objdump = tool(a.llvm, "llvm-mca"), tool(a.llvm, "llvm-objdump")
     check_models(mca)
     version = subprocess.run([mca, "--version"], capture_output=True, text=True).stdout.split("version")[1].split()[0]

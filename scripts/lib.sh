@@ -32,10 +32,10 @@ install_packages() {
 # pip_install VENV FILE: the packages of FILE, in the versions that it names; where this Python has these no more, the newest.
 pip_install() {
   local done=$1/${2##*/} names
-  "$1/bin/python" -c '' 2>/dev/null && cmp -s "$2" "$done" && return
+  "$1/bin/python" -c '' 2>/dev/null || { python3 -m venv "$1" && rm -f "$done"; } || return
+  ! cmp -s "$2" "$done" || return 0
   mapfile -t names < <(sed 's/#.*//; s/==.*//; /^$/d' "$2")
   say "Python packages for the tests: ${names[*]}"
-  [ -x "$1/bin/pip" ] && "$1/bin/python" -c '' 2>/dev/null || python3 -m venv "$1"
   "$1/bin/pip" install -q --disable-pip-version-check -r "$2" ||
     { say "not in the versions of $2; taking the newest"; "$1/bin/pip" install -q --disable-pip-version-check "${names[@]}"; } || return
   cp "$2" "$done"

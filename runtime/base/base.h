@@ -14,6 +14,7 @@
 #include "runtime/base/checked.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/cpus.h"
+#include "runtime/base/ends.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/finite.h"

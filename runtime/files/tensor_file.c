@@ -20,11 +20,6 @@ static const struct {
                  {"|i1", TN_DT_I8},  {"<u2", TN_DT_U16}, {"<i2", TN_DT_I16}, {"<i4", TN_DT_I32},
                  {"<i8", TN_DT_I64}, {"<u4", TN_DT_U32}, {"<u8", TN_DT_U64}, {"|b1", TN_DT_BOOL}};
 
-static bool ends_with(const char *s, const char *tail) {
-  size_t n = strlen(s), m = strlen(tail);
-  return n >= m && strcmp(s + n - m, tail) == 0;
-}
-
 static tn_status make_file_tensor(const tni_tensor *t, const char *name, tn_tensor **out, tn_error *err,
                                   const char *path) {
   size_t n_name = name ? strlen(name) + 1 : 0, head = (sizeof(tn_tensor) + n_name + 63) & ~(size_t)63;
@@ -110,8 +105,8 @@ tn_status tn_tensor_load(const char *path, tn_tensor **out, tn_error *err) {
   tni_error_begin(err);
   TNI_NOT_NULL(path);
   TNI_NOT_NULL(out);
-  bool npy = ends_with(path, ".npy");
-  if (!npy && !ends_with(path, ".pb"))
+  bool npy = tni_ends_with(path, ".npy");
+  if (!npy && !tni_ends_with(path, ".pb"))
     return tni_fail(err, TN_E_INVALID, path, "'%s': tensor files end in .npy or .pb", path);
   tni_file f;
   tn_status st = tni_file_map(path, &f, err);
@@ -162,9 +157,9 @@ tn_status tn_tensor_save(const tn_tensor *t, const char *path, tn_error *err) {
   const void *body = t->data;
   uint64_t n_body = t->bytes;
   tn_status st = TN_OK;
-  if (ends_with(path, ".npy")) {
+  if (tni_ends_with(path, ".npy")) {
     st = npy_header(t, head, sizeof head, &n_head, err, path);
-  } else if (ends_with(path, ".pb")) {
+  } else if (tni_ends_with(path, ".pb")) {
     tni_tensor it = {.dtype = t->dtype, .rank = t->rank, .data = (void *)(uintptr_t)t->data, .bytes = t->bytes};
     memcpy(it.dims, t->dims, sizeof it.dims);
     st = tni_export_tensor(&it, t->name, &pb, &n_body);

@@ -74,12 +74,11 @@ static tn_status refuse_none(const char *path, tn_error *err) {
   char *foreign = tni_listing_foreign(path);
   if (!foreign)
     return tni_fail(err, TN_E_UNAVAILABLE, path, "no .onnx file in '%s' or in its folder " TNI_FOLDER_BELOW "/", path);
-  const char *dot = strrchr(foreign, '.');
+  const bool gguf = tni_ends_with(foreign, ".gguf");
   const tn_status st =
       tni_fail(err, TN_E_UNAVAILABLE, path,
                "no .onnx file in '%.80s'; %.60s is not ONNX: export %s (optimum-cli export onnx --model %.60s FOLDER)", path,
-               foreign, strcmp(dot, ".gguf") == 0 ? "the model it was made from" : "it",
-               strcmp(dot, ".gguf") == 0 ? "NAME" : path);
+               foreign, gguf ? "the model it was made from" : "it", gguf ? "NAME" : path);
   free(foreign);
   return st;
 }

@@ -11,8 +11,7 @@ enum { MOST_FILES = 4096 };
 
 static bool is_model_name(const char *name) {
   static const char *const parts[] = {"embed_tokens", "embeddings", "embedding", "vision_", "audio_", "speech"};
-  const size_t n = strlen(name);
-  if (name[0] == '.' || n <= 5 || strcmp(name + n - 5, ".onnx") != 0) return false;
+  if (name[0] == '.' || !tni_ends_with(name, ".onnx")) return false;
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (strncmp(name, parts[i], strlen(parts[i])) == 0) return false;
   return true;
@@ -44,9 +43,8 @@ tn_status tni_listing_read(const char *dir, tni_listing *out, tn_error *err) {
 
 static bool is_foreign(const char *name) {
   static const char *const ends[] = {".safetensors", ".gguf", ".bin", ".pt", ".pth"};
-  const size_t n = strlen(name);
   for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-    if (n > strlen(ends[i]) && strcmp(name + n - strlen(ends[i]), ends[i]) == 0) return true;
+    if (tni_ends_with(name, ends[i])) return true;
   return false;
 }
 

@@ -119,11 +119,6 @@ void tni_pk_unlock(int fd) {
   if (fd >= 0) close(fd);
 }
 
-static bool ends_with(const char *s, const char *end) {
-  size_t n = strlen(s), m = strlen(end);
-  return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 static const char *base_name(const tni_pack_store *s) { return strrchr(s->path, '/') + 1; }
 
 /* Nobody holds its lock: its writer is gone. */
@@ -177,7 +172,7 @@ static cache_entry *list_files(const tni_pack_store *s, size_t *count) {
   size_t n = 0, cap = 0;
   struct stat st;
   for (struct dirent *e; d && (e = readdir(d));) {
-    if (!ends_with(e->d_name, ".tnpack") || strcmp(e->d_name, base_name(s)) == 0) continue;
+    if (!tni_ends_with(e->d_name, ".tnpack") || strcmp(e->d_name, base_name(s)) == 0) continue;
     if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) continue;
     if (n == cap) {
       cap = cap ? cap * 2 : 16;

@@ -64,11 +64,6 @@ static tn_status read_limits(const tni_at *root, void *out, tn_error *err) {
   return st;
 }
 
-static bool ends_with(const char *s, const char *end) {
-  const size_t n = strlen(s), k = strlen(end);
-  return n >= k && strcmp(s + n - k, end) == 0;
-}
-
 typedef struct modules {
   const tni_folder *folder;
   tni_embed_config *c;
@@ -82,12 +77,12 @@ static tn_status read_module(const tni_at *a, const modules *m, tn_error *err) {
   if (st != TN_OK) return st;
   if (strchr(p.v, '/') || strcmp(p.v, "..") == 0)
     return tni_at_fail(&path, TN_E_INVALID, err, "not a folder beside it");
-  if (ends_with(t.v, ".Normalize")) {
+  if (tni_ends_with(t.v, ".Normalize")) {
     m->c->normalize = TN_NORMALIZE_YES;
     return TN_OK;
   }
-  const bool pooling = ends_with(t.v, ".Pooling");
-  if (!pooling && !ends_with(t.v, ".Transformer"))
+  const bool pooling = tni_ends_with(t.v, ".Pooling");
+  if (!pooling && !tni_ends_with(t.v, ".Transformer"))
     return tni_at_fail(&type, TN_E_UNSUPPORTED, err, "module %.80s is not made here", t.v);
   const char *name = pooling ? "config.json" : "sentence_bert_config.json";
   char *file = *p.v ? tni_file_in(p.v, name) : strdup(name);

@@ -53,11 +53,11 @@ int tni_feed_find(const tni_feed *f, tni_input role) {
 
 tn_status tni_feed_open(const tn_model *m, bool text, bool pixels, tni_feed *f, tn_error *err) {
   *f = (tni_feed){0};
-  for (uint32_t i = 0, images = 0; i < tn_model_n_inputs(m); i++) {
+  for (uint32_t i = 0; i < tn_model_n_inputs(m); i++) {
     const tn_io_info *x = tn_model_input(m, i);
     tni_input role;
-    const bool known = role_of(x, &role);
-    if (!known || i >= TNI_TASK_INPUTS || (role == TNI_INPUT_PIXELS ? !pixels || images++ : !text))
+    const bool known = role_of(x, &role), image = known && role == TNI_INPUT_PIXELS;
+    if (!known || i >= TNI_TASK_INPUTS || !(image ? pixels : text) || (image && tni_feed_find(f, role) >= 0))
       return tni_fail(err, TN_E_UNSUPPORTED, x->name, "input %s (%s, rank %d) is not one that this task feeds", x->name,
                       tn_dtype_name(x->dtype), x->rank);
     f->role[i] = role;
