@@ -5,7 +5,7 @@
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
-dpkg --print-foreign-architectures | grep -qx arm64 || dpkg --add-architecture arm64
+dpkg --print-foreign-architectures | grep -qx arm64 || { as_root "those of arm64"; $sudo dpkg --add-architecture arm64; }
 arm_packages=$(for p in libprotobuf-c-dev libltdl-dev libyaml-dev libjansson-dev libpcre2-dev libutf8proc-dev \
   libxxhash-dev libmd-dev libpng-dev libjpeg62-turbo-dev libcunit1-dev; do echo "$p:arm64"; done)
 install_packages meson ninja-build pkg-config protobuf-c-compiler gcc-aarch64-linux-gnu libc6-dev-arm64-cross \

@@ -39,11 +39,17 @@ ninja -C "$work/out" >"$work/ninja.log" 2>&1 || { grep -m 20 -E 'error|FAILED' "
 
 # text HOST PLUGINS PROFILE
 text() {
-  dirs=
-  for so in "$2"/plugins/*/*.so; do dirs="$dirs --plugin-dir $(dirname "$so")"; done
-  # shellcheck disable=SC2086
-  "$1/runtime/cli/tenon" run "$source/models/demo" -p "In the beginning" -n 12 --temp 0 --ids --profile "$source/configs/$3.yaml" $dirs \
+  host=$1 plugins=$2 profile_file=$source/configs/$3.yaml
+  set --
+  for so in "$plugins"/plugins/*/*.so; do set -- "$@" --plugin-dir "$(dirname "$so")"; done
+  "$host/runtime/cli/tenon" run "$source/models/demo" -p "In the beginning" -n 12 --temp 0 --ids --profile "$profile_file" "$@" \
     --cache-dir "$work/cache" 2>"$work/err" || { cat "$work/err" >&2; return 1; }
+}
+# pair HOST PLUGINS: with the profile at hand, HOST says with PLUGINS what is wanted.
+pair() {
+  got=$(text "$1" "$2" "$profile") || die "$profile, host $1 and plugins $2"
+  [ "$got" = "$want" ] || die "$profile, host $1 and plugins $2: '$got', not '$want'"
+  pairs=$((pairs + 1))
 }
 pairs=0
 for profile in ${TENON_PAIR_PROFILES:-default npu-prefill opencl-adreno opencl-mali}; do
@@ -51,12 +57,9 @@ for profile in ${TENON_PAIR_PROFILES:-default npu-prefill opencl-adreno opencl-m
     say "$profile: not here: $(tail -1 "$work/err")"
     continue
   fi
-  for pair in "$work/out $build" "$build $work/out" "$work/out $work/out"; do
-    # shellcheck disable=SC2086
-    got=$(text $pair "$profile") || die "$profile, host and plugins of $pair"
-    [ "$got" = "$want" ] || die "$profile, host and plugins of $pair: '$got', not '$want'"
-    pairs=$((pairs + 1))
-  done
+  pair "$work/out" "$build"
+  pair "$build" "$work/out"
+  pair "$work/out" "$work/out"
   say "$profile: old and new hosts and plugins say the same"
 done
 [ $pairs -ge 6 ] || die "only $pairs pairs ran"

@@ -55,15 +55,20 @@ if nm -D "$libdir/libtenon.so" | grep -q ' U __\(asan\|tsan\|ubsan\)_'; then
 fi
 
 # The example, against the installed library only.
-# shellcheck disable=SC2046
-${CC:-cc} -std=c11 -Wall -Wextra "$source/examples/minimal.c" $(pkg-config --cflags --libs tenon) -o "$work/minimal" ||
+# compile PACKAGE ARGS...: what pkg-config prints is quoted for a shell.
+compile() {
+  package=$1
+  shift
+  eval "set -- \"\$@\" $(pkg-config --cflags --libs "$package")"
+  ${CC:-cc} -std=c11 "$@"
+}
+compile tenon -Wall -Wextra "$source/examples/minimal.c" -o "$work/minimal" ||
   die "examples/minimal.c does not build"
 [ "$(wc -l <"$source/examples/minimal.c")" -lt 80 ] || die "examples/minimal.c has 80 lines or more"
 cd "$work/elsewhere"
 export LD_LIBRARY_PATH="$libdir"
 [ ! -e "$libdir/tenon/static/libtenon.a" ] ||
-  # shellcheck disable=SC2046
-  ${CC:-cc} -std=c11 "$source/examples/minimal.c" $(pkg-config --cflags --libs tenon-static) -o "$work/minimal-static" ||
+  compile tenon-static "$source/examples/minimal.c" -o "$work/minimal-static" ||
   die "examples/minimal.c does not build with libtenon.a"
 # The same by CMake, from the installed examples.
 programs=$work/minimal

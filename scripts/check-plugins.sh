@@ -20,29 +20,32 @@ foreign=$(ninja -C "$work/out" -t deps | grep -E '/runtime/|\.\./include/' | sor
 [ -z "$foreign" ] || die "headers that are not installed: $foreign"
 
 export LD_LIBRARY_PATH="$libdir"
-folders=$(find "$work/out/plugins" -mindepth 2 -maxdepth 2 -name '*.so')
-[ -n "$folders" ] || die "no plugin"
-for so in $folders; do
+set -- "$work"/out/plugins/*/*.so
+[ -e "$1" ] || die "no plugin"
+built=$#
+for so in "$@"; do
   name=$(basename "$so" .so)
   [ -e "$libdir/tenon/plugins/$name.so" ] || die "$name is not built by the tree itself"
+  set -- "$@" "$(dirname "$so")"
+  shift
 done
-[ "$(echo "$folders" | wc -l)" -eq "$(find "$libdir/tenon/plugins" -name '*.so' | wc -l)" ] ||
+[ $built -eq "$(find "$libdir/tenon/plugins" -name '*.so' | wc -l)" ] ||
   die "the tree builds other plugins: $(ls "$libdir/tenon/plugins")"
 
 # say_text PROFILE DIR...: text of the demo model by the plugins in these folders.
 say_text() {
   profile=$1
   shift
-  dirs=
-  for d in "$@"; do dirs="$dirs --plugin-dir $d"; done
-  # shellcheck disable=SC2086
-  "$prefix/bin/tenon" run "$source/models/demo" -p "In the beginning" -n 16 --temp 0 --profile "$profile" $dirs \
+  for dir in "$@"; do
+    set -- "$@" --plugin-dir "$dir"
+    shift
+  done
+  "$prefix/bin/tenon" run "$source/models/demo" -p "In the beginning" -n 16 --temp 0 --profile "$profile" "$@" \
     --cache-dir "$work/cache" 2>"$work/run.err" || { cat "$work/run.err" >&2; die "tenon run --profile $profile"; }
 }
 for profile in default npu-prefill; do
-  # shellcheck disable=SC2046
-  a=$(say_text "$prefix/share/tenon/profiles/$profile.yaml" $(dirname $folders | sort -u))
+  a=$(say_text "$prefix/share/tenon/profiles/$profile.yaml" "$@")
   b=$(say_text "$prefix/share/tenon/profiles/$profile.yaml" "$libdir/tenon/plugins")
   [ -n "$a" ] && [ "$a" = "$b" ] || die "$profile: '$a', and with the tree's own plugins '$b'"
 done
-say "$(echo "$folders" | wc -l) plugins, built from installed headers, say what the tree's own say"
+say "$built plugins, built from installed headers, say what the tree's own say"

@@ -12,27 +12,32 @@ test_packages="libcunit1-dev python3-venv libonnx-testdata ocl-icd-libopencl1 oc
 
 say() { printf '== %s\n' "$*" >&2; }
 
+# as_root NAMES: sets sudo to what comes before a command of root's; where there is none, says that NAMES are wanted and ends.
+as_root() {
+  sudo=
+  [ "$(id -u)" -ne 0 ] || return 0
+  command -v sudo >/dev/null || { say "run as root, or install these packages: $*"; exit 1; }
+  sudo=sudo
+}
+
 # install_packages NAME...: apt-get install of those that are missing.
 install_packages() {
-  local missing=() p
+  local missing=() p sudo
   for p in "$@"; do
     dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
   done
   [ ${#missing[@]} -eq 0 ] && return
   say "installing ${missing[*]}"
-  local sudo=
-  if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || { say "run as root, or install these packages: ${missing[*]}"; exit 1; }
-    sudo=sudo
-  fi
+  as_root "${missing[@]}"
   $sudo apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
 # pip_install VENV FILE: the packages of FILE, in the versions that it names; where this Python has these no more, the newest.
 pip_install() {
   local done=$1/${2##*/} names
-  "$1/bin/python" -c '' 2>/dev/null || { python3 -m venv "$1" && rm -f "$done"; } || return
+  # An environment whose making was interrupted has a python, and no pip.
+  "$1/bin/python" -m pip --version >/dev/null 2>&1 || { python3 -m venv --clear "$1" && rm -f "$done"; } || return
   ! cmp -s "$2" "$done" || return 0
   mapfile -t names < <(sed 's/#.*//; s/==.*//; /^$/d' "$2")
   say "Python packages for the tests: ${names[*]}"
