@@ -127,6 +127,9 @@ int64_t cli_fit_context(cli *c, tn_model *m, int64_t n);
 
 /* Reports c->err (text on stderr; one JSON object on stdout with --format json) and gives the exit code of st. */
 int cli_fail(cli *c, tn_status st);
+/* What cli_fail says, as "error" of JSON, and what it returns. */
+json_t *cli_error_json(const cli *c, tn_status st);
+int cli_exit_code(const cli *c, tn_status st);
 /* A mistake in the command line. */
 int cli_usage(cli *c, const char *fmt, ...) TN_PRINTF(2, 3);
 void cli_note(const char *fmt, ...) TN_PRINTF(1, 2);
@@ -137,11 +140,14 @@ typedef struct cli_table {
   size_t n_cols;
   char **cells;
   size_t n_rows, cap;
+  json_t *error; /* what the rows end with, in JSON */
 } cli_table;
 void cli_table_init(cli_table *t, const char *const *header, size_t n_cols);
 void cli_table_add(cli_table *t, ...); /* n_cols strings */
 void cli_table_print(const cli_table *t, cli_format f);
 void cli_table_finish(cli_table *t);
+/* Prints the rows that there are, says what failed after them (in JSON in the same object), and frees the table. The exit code. */
+int cli_table_end(cli *c, cli_table *t, tn_status st);
 
 /* All that comes, malloc'd and terminated; NULL with errno. */
 char *cli_read_stream(FILE *f, size_t *n);

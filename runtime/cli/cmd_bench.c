@@ -130,7 +130,7 @@ static int one_round(bencher *b, const bench_opts *o, bool counts) {
   for (size_t k = 0; counts && k < b->n_peers; k++)
     for (size_t i = 0; i < b->n_tests; i++) {
       const int rc = bench_peer(b->c, o->peers[k], &b->tests[i], row_of(b, k + 1, i));
-      if (rc) return rc;
+      if (rc) return cli_interrupted() ? EXIT_INT : rc;
     }
   return cli_interrupted() ? EXIT_INT : 0;
 }
@@ -269,7 +269,7 @@ static void bencher_finish(bencher *b) {
 
 int cmd_bench(int argc, const char **argv) {
   cli c = {.command = "bench"};
-  bench_opts o = {.rounds = 5, .draft_tokens = 8};
+  bench_opts o = {.rounds = 5};
   const opt_row own[] = {
       {"n-prompt", 'p', OPT_TEXT, &o.prompt, "N,...", NULL, "tokens of a prompt, or several", "512; 0: none"},
       {"n-gen", 'n', OPT_TEXT, &o.predict, "N,...", NULL, "tokens to generate, or several", "128; 0: none"},
@@ -278,7 +278,7 @@ int cmd_bench(int argc, const char **argv) {
       {"no-warmup", 0, OPT_FLAG, &o.cold, NULL, NULL, "count the first round too", NULL},
       {"lookup", 0, OPT_INT, &o.lookup, "N", "0..64", "generate with guesses of what followed before", NULL},
       {"draft", 0, OPT_TEXT, &o.draft, "MODEL", NULL, "generate with guesses of this smaller model", NULL},
-      {"draft-tokens", 0, OPT_INT, &o.draft_tokens, "N", "1..64", "at most N of them at once", NULL},
+      {"draft-tokens", 0, OPT_INT, &o.draft_tokens, "N", "1..64", "at most N of them at once", "8"},
       {"peer", 0, OPT_LIST, &o.peers, "CMD", NULL,
        "a command in the manner of llama-bench to run in turns with this: it is given -p, -n, -d, -r 1 and -o json "
        "(repeatable)",
@@ -287,6 +287,8 @@ int cmd_bench(int argc, const char **argv) {
   bencher b = {.c = &c};
   int rc = cli_parse(&c, argc, argv,
                      &(cli_use){.usage = "MODEL [options]", .operand = "MODEL", .own = own, .context = true});
+  if (!rc && o.draft_tokens && !o.draft) rc = cli_usage(&c, "--draft-tokens goes with --draft MODEL");
+  if (!o.draft_tokens) o.draft_tokens = 8;
   b.lookup = (uint32_t)o.lookup;
   if (!rc) rc = read_tests(&c, &o, &b);
   if (!rc) rc = cli_open(&c, 0);

@@ -237,6 +237,7 @@ int cmd_bundle(int argc, const char **argv) {
     rc = c.operand ? cli_usage(&c, "--verify takes no MODEL") : verify_folder(&c, b.verify);
   } else if (!rc) {
     if (!c.operand) rc = cli_usage(&c, "one MODEL is needed");
+    if (!rc && b.compiler && !b.linked && !b.whole) rc = cli_usage(&c, "--cc goes with --static or --static-libc");
     if (!rc && (!b.out || !*b.out)) rc = cli_usage(&c, "-o DIR is needed");
     if (!rc && b.max_size && !(b.o.max_bytes = cli_size(b.max_size)))
       rc = cli_usage(&c, "--max-size '%s': bytes, or a number with K, M or G", b.max_size);

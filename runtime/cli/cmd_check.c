@@ -149,11 +149,32 @@ static void print_nodes(json_t *j, cli_format f, bool all) {
   cli_table_finish(&t);
 }
 
+/* In the place of all nodes of the report those that nobody takes, of both phases where there are two. */
+static void keep_unsupported(json_t *j) {
+  json_t *nodes = json_object_get(j, "nodes"), *decode = json_object_get(json_object_get(j, "decode"), "nodes");
+  for (size_t i = json_array_size(nodes); i-- > 0;) {
+    row r = {.n = json_array_get(nodes, i), .other = json_array_get(decode, i)};
+    fill_row(&r);
+    if (!is_taken(&r)) continue;
+    json_array_remove(nodes, i);
+    if (decode) json_array_remove(decode, i);
+  }
+}
+
+/* What --unsupported shows as JSON. */
+static json_t *print_unsupported_whole(cli *c, tn_model *m) {
+  json_t *j = cli_report(c, m, TN_REPORT_CHECK);
+  if (!j) return NULL;
+  keep_unsupported(j);
+  cli_print_json(json_incref(j), JSON_INDENT(1));
+  return j;
+}
+
 /* The whole report on stdout; what is left of it is the notes. */
-static json_t *print_whole(cli *c, tn_model *m, bool weights) {
+static json_t *print_whole(cli *c, tn_model *m) {
   char *text = cli_report_text(c, m, TN_REPORT_CHECK);
   if (!text) return NULL;
-  json_t *more = json_object(), *w = weights ? cli_report(c, m, TN_REPORT_WEIGHTS) : NULL;
+  json_t *more = json_object(), *w = cli_report(c, m, TN_REPORT_WEIGHTS);
   if (w) json_object_set_new(more, "weights", w);
   cli_print_report(text, more);
   tn_free(text);
@@ -173,7 +194,9 @@ static json_t *print_tables(cli *c, tn_model *m, bool only_unsupported, bool all
 }
 
 static int print_check(cli *c, tn_model *m, int only_unsupported, bool all, int exact) {
-  json_t *j = c->format == FMT_JSON ? print_whole(c, m, !only_unsupported) : print_tables(c, m, only_unsupported, all),
+  json_t *j = c->format != FMT_JSON ? print_tables(c, m, only_unsupported, all)
+              : only_unsupported    ? print_unsupported_whole(c, m)
+                                    : print_whole(c, m),
          *offline;
   size_t i;
   if (!j) return cli_fail(c, c->err.code ? c->err.code : TN_E_INTERNAL);

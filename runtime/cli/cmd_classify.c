@@ -111,10 +111,8 @@ static int classify_images(cli *c, const char *model, const classify_opts *o, co
   cli_cancel_load(NULL);
   if (st == TN_OK) cli_note_placement(c, tn_classifier_model(k));
   for (char **p = o->images; st == TN_OK && *p; p++) st = classify_one(c, k, *p, o, &t);
-  if (st == TN_OK || t.n_rows) cli_table_print(&t, c->format);
-  cli_table_finish(&t);
   tn_classifier_destroy(k);
-  return st == TN_OK ? EXIT_DONE : cli_fail(c, st);
+  return cli_table_end(c, &t, st);
 }
 
 int cmd_classify(int argc, const char **argv) {
@@ -133,6 +131,7 @@ int cmd_classify(int argc, const char **argv) {
   int rc = cli_parse(&c, argc, argv,
                      &(cli_use){.usage = "MODEL --image FILE [--labels A,B,...]", .operand = "MODEL", .own = own});
   if (!rc && !o.images) rc = cli_usage(&c, "which --image?");
+  if (!rc && o.pixels && o.images[1]) rc = cli_usage(&c, "--save-pixels is for one --image");
   if (!rc && o.labels && o.labels_file) rc = cli_usage(&c, "--labels and --labels-file");
   if (!rc) {
     const tn_status st = read_labels(&c, &o, &l);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +49,9 @@ static int parse_seed(conform *k) {
     k->run.seed %= 1000000000;
     return 0;
   }
-  k->run.seed = strtoull(k->seed, &end, 0);
-  if (end != k->seed && !*end && k->run.seed >> 63 == 0) return 0;
+  errno = 0;
+  k->run.seed = strtoull(k->seed, &end, 10);
+  if (*k->seed >= '0' && *k->seed <= '9' && !*end && !errno && k->run.seed >> 63 == 0) return 0;
   return cli_usage(&k->c, "--seed takes a number below 2^63, not '%s'", k->seed);
 }
 
@@ -62,7 +64,7 @@ static int parse_rest(conform *k) {
   for (char **o = k->options; o && *o; o++)
     if (!strchr(*o, '=')) return cli_usage(&k->c, "--option takes KEY=VALUE, not '%s'", *o);
   const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-  k->run.jobs = k->jobs ? (uint32_t)k->jobs : cpus > 0 && cpus < 64 ? (uint32_t)cpus : 1;
+  k->run.jobs = k->jobs ? (uint32_t)k->jobs : cpus < 1 ? 1 : cpus < 64 ? (uint32_t)cpus : 64;
   k->run.wrapper = k->wrapped;
   k->run.patience = k->patience;
   k->run.thorough = k->thorough != 0;
@@ -93,9 +95,9 @@ static int find_worker(conform *k) {
     snprintf(k->worker_path, sizeof k->worker_path, "%s/%s", self, places[i]);
     if (access(k->worker_path, X_OK) == 0) return 0;
   }
-  cli_note("tenon-conform, the program in which cases run, is neither in %s/%s nor in the build folder", self,
-           TENON_REL_LIBEXEC);
-  return EXIT_INPUT;
+  return cli_fail(&k->c, cli_error(&k->c.err, TN_E_INVALID, "tenon-conform",
+                                   "the program in which cases run is neither in %s/%s nor in the build folder", self,
+                                   TENON_REL_LIBEXEC));
 }
 
 /* --- what is tested ---------------------------------------------------------------------------------------------- */
@@ -116,20 +118,31 @@ static int look_at_file(conform *k, const char *plugin) {
   return entry ? 0 : bad_input(k, k->path, "is no plugin: it exports no " TN_ENTRY_SYMBOL);
 }
 
+/* A word of the command that repeats this run. */
+static void add_word(conform *k, const char *word) {
+  const size_t n = strlen(k->replay);
+  if (n + 2 > sizeof k->replay) return;
+  if (n) strcpy(k->replay + n, " ");
+  cli_quote(k->replay, sizeof k->replay, word);
+}
+
 static void add_arg(conform *k, const char *name, const char *value, bool replay) {
   if (!value || k->n_args + 2 > MAX_ARGS) return;
   k->args[k->n_args++] = name;
   k->args[k->n_args++] = value;
-  const size_t n = strlen(k->replay);
-  if (replay) snprintf(k->replay + n, sizeof k->replay - n, " %s '%s'", name, value);
+  if (replay) add_word(k, name);
+  if (replay) add_word(k, value);
 }
 
 static void collect_args(conform *k) {
-  snprintf(k->replay, sizeof k->replay, "tenon conform %s%s", k->path, k->thorough ? " --thorough" : "");
+  snprintf(k->replay, sizeof k->replay, "tenon conform");
+  add_word(k, k->path);
+  if (k->thorough) add_word(k, "--thorough");
   add_arg(k, "--plugin", k->path, false);
   add_arg(k, "--profile", k->c.profile, true);
   if (k->c.profile) add_arg(k, "--profile-dir", k->profile_dir = cli_profile_dir(), false);
   add_arg(k, "--section", k->section, false);
+  if (k->section) add_word(k, "--plugin"), add_word(k, k->section);
   for (char **o = k->options; o && *o; o++) add_arg(k, "--option", *o, true);
   snprintf(k->number, sizeof k->number, "%d", k->device);
   if (k->device >= 0) add_arg(k, "--device", k->number, true);
@@ -186,15 +199,14 @@ static int show_report(conform *k, const tni_cf_report *r) {
     for (uint32_t i = 0; i < r->n; i++) printf("%s\n", r->results[i].name);
     return r->n ? EXIT_DONE : EXIT_CHECK;
   }
+  const int bad = k->junit ? tni_cf_report_junit(r, &about, k->junit) : 0,
+            worse = k->html ? tni_cf_report_html(r, &about, k->html) : 0;
   if (k->c.format == FMT_JSON) {
-    json_t *o = tni_cf_report_json(r, &about);
-    cli_print_json(o, JSON_INDENT(1));
+    cli_print_json(tni_cf_report_json(r, &about), JSON_INDENT(1));
   } else {
     tni_cf_report_text(r, &about, stdout);
   }
-  const int bad = k->junit ? tni_cf_report_junit(r, &about, k->junit) : 0;
   if (bad) return cli_note("%s: %s", k->junit, strerror(bad)), EXIT_OUTPUT;
-  const int worse = k->html ? tni_cf_report_html(r, &about, k->html) : 0;
   if (worse) return cli_note("%s: %s", k->html, strerror(worse)), EXIT_OUTPUT;
   return conform_verdict(k, r);
 }
@@ -208,7 +220,7 @@ static int run_conform(conform *k) {
   if (rc == 0)
     rc = show_report(k, &r);
   else
-    rc = cli_interrupted() ? EXIT_INT : (cli_note("%s", why), EXIT_DEVICE);
+    rc = cli_interrupted() ? EXIT_INT : cli_fail(&k->c, cli_error(&k->c.err, TN_E_INTERNAL, NULL, "%s", why));
   tni_cf_report_finish(&r);
   return rc;
 }

@@ -20,34 +20,38 @@ typedef struct embed_opts {
 
 typedef struct lines {
   const char **v;
-  size_t *len;
+  size_t *len, *number; /* of the line of its file, or which -p it was: from 1; 0: the query */
   size_t n, cap;
 } lines;
 
 static const char *const pool_names[] = {"auto", "mean", "cls", "max", "last", "mean_sqrt_len", "none"};
 
-static int add_line(lines *l, const char *text, size_t n) {
+static int add_line(lines *l, const char *text, size_t n, size_t number) {
   if (l->n == l->cap) {
     const size_t cap = l->cap ? l->cap * 2 : 64;
     const char **v = realloc(l->v, cap * sizeof *v);
     if (v) l->v = v;
     size_t *len = v ? realloc(l->len, cap * sizeof *len) : NULL;
-    if (!len) return -1;
-    l->len = len;
+    if (len) l->len = len;
+    size_t *numbers = len ? realloc(l->number, cap * sizeof *numbers) : NULL;
+    if (!numbers) return -1;
+    l->number = numbers;
     l->cap = cap;
   }
   l->v[l->n] = text;
+  l->number[l->n] = number;
   l->len[l->n++] = n;
   return 0;
 }
 
 /* Lines without their ends; empty ones are left out. */
 static int split_lines(lines *l, const char *text, size_t n) {
-  for (size_t at = 0, end; at < n; at = end + 1) {
+  size_t number = 1;
+  for (size_t at = 0, end; at < n; at = end + 1, number++) {
     const char *nl = memchr(text + at, '\n', n - at);
     end = nl ? (size_t)(nl - text) : n;
     const size_t len = end - at - (end > at && text[end - 1] == '\r');
-    if (len && add_line(l, text + at, len) != 0) return -1;
+    if (len && add_line(l, text + at, len, number) != 0) return -1;
   }
   return 0;
 }
@@ -55,8 +59,8 @@ static int split_lines(lines *l, const char *text, size_t n) {
 static tn_status collect_texts(cli *c, const embed_opts *o, lines *l, char **text) {
   size_t n = 0;
   tn_status st = o->file ? cli_read(o->file, text, &n, &c->err) : TN_OK;
-  int bad = o->query ? add_line(l, o->query, strlen(o->query)) : 0;
-  for (char **p = o->texts; !bad && p && *p; p++) bad = add_line(l, *p, strlen(*p));
+  int bad = o->query ? add_line(l, o->query, strlen(o->query), 0) : 0;
+  for (size_t i = 0; !bad && o->texts && o->texts[i]; i++) bad = add_line(l, o->texts[i], strlen(o->texts[i]), i + 1);
   if (st == TN_OK && !bad) bad = split_lines(l, *text, *text ? n : 0);
   if (bad) {
     return cli_error(&c->err, TN_E_NO_MEMORY, NULL, "out of memory");
@@ -123,7 +127,7 @@ static tn_status print_ranking(cli *c, const lines *l, const float *v, size_t si
     const size_t len = l->len[hits[i].line];
     char score[32], line[32], *text = NULL;
     snprintf(score, sizeof score, "%.6f", hits[i].score);
-    snprintf(line, sizeof line, "%zu", hits[i].line);
+    snprintf(line, sizeof line, "%zu", l->number[hits[i].line]);
     const int cut = c->format == FMT_TEXT && len > SHOWN ? SHOWN : (int)len;
     if (asprintf(&text, "%.*s%s", cut, l->v[hits[i].line], (size_t)cut < len ? "..." : "") < 0) break;
     cli_table_add(&t, score, line, text);
@@ -187,6 +191,7 @@ static int embed_lines(cli *c, const char *model, const embed_opts *o, const lin
 
 static int check_embed_opts(cli *c, const embed_opts *o) {
   if (!o->file && !o->texts) return cli_usage(c, "what is to be embedded? -f FILE or -p TEXT");
+  if (o->top && !o->query) return cli_usage(c, "--top goes with --query TEXT");
   if (o->normalize && o->no_normalize) return cli_usage(c, "--normalize and --no-normalize");
   return 0;
 }
@@ -219,7 +224,7 @@ int cmd_embed(int argc, const char **argv) {
   }
   if (!rc) rc = cli_open(&c, 0);
   if (!rc) rc = embed_lines(&c, c.operand, &o, &l);
-  free(text), free(l.v), free(l.len);
+  free(text), free(l.v), free(l.len), free(l.number);
   cli_finish(&c);
   return rc;
 }

@@ -63,9 +63,9 @@ typedef struct scorer {
 static void compare_logits(scorer *sc, const float *x, const float *y) {
   float most = 0, off = 0;
   for (size_t k = 0; k < sc->vocab; k++) {
-    const float d = fabsf(x[k] - y[k]);
-    if (!(d <= off)) off = d; /* NaN too */
-    if (fabsf(y[k]) > most) most = fabsf(y[k]);
+    const float d = x[k] == y[k] ? 0 : fabsf(x[k] - y[k]); /* -inf, which a model has where it means never, too */
+    if (!(d <= off)) off = d;                              /* NaN too */
+    if (isfinite(y[k]) && fabsf(y[k]) > most) most = fabsf(y[k]);
   }
   const double rel = most > 0 ? (double)off / (double)most : (double)off;
   if (!(rel <= sc->s.off)) sc->s.off = rel;
@@ -274,6 +274,8 @@ static int evaluate_model(cli *c, const char *path, const eval_opts *o) {
     st = cli_texts_each(sc.lm, o->text, text, n, score_text, &sc, &c->err);
     cli_cancel_chat(NULL);
   }
+  if (!rc && st == TN_OK && !sc.s.predicted)
+    st = cli_error(&c->err, TN_E_INVALID, o->text, "'%s' has no text of two tokens, so that there is nothing to score", o->text);
   if (!rc && st == TN_OK) cli_note_weights(c, tn_lm_model(sc.lm));
   if (!rc) rc = st == TN_OK ? print_score(c, &sc, o->against) : cli_fail(c, st);
   tn_chat_destroy(sc.chat);

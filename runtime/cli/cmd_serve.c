@@ -68,7 +68,7 @@ static int add_model(cli *c, serve_args *a, const char *spec, bool embeds) {
   int rc = name_model(c, a, spec, &path);
   a->n++;
   if (rc) return rc;
-  m->path = c->found ? c->found : path;
+  m->path = c->found && !embeds ? c->found : path;
   m->embeds = embeds;
   if (!a->models_mb) return embeds ? load_embedder(c, m->path, false, &m->embedder) : load_text(c, m->path, false, &m->lm);
   char *file = NULL;
@@ -175,7 +175,7 @@ static int start(cli *c, int argc, const char **argv, serve_args *a) {
       {"prefix-mb", 0, OPT_INT, &a->prefix_mb, "MB", "0..1048576", "most memory of a model's beginnings beyond its slots, MiB", NULL},
       {"lookup", 0, OPT_INT, &a->lookup, "N", "0..15", "try N tokens at once that followed before, while few texts run", NULL},
       {"draft", 0, OPT_TEXT, &a->draft, "MODEL", NULL, "try tokens that this smaller model finds likely", NULL},
-      {"draft-tokens", 0, OPT_INT, &a->draft_tokens, "N", "1..15", "at most N of them at once", NULL},
+      {"draft-tokens", 0, OPT_INT, &a->draft_tokens, "N", "1..15", "at most N of them at once", "8"},
       {"predict", 'n', OPT_INT, &a->predict, "N", "0..", "tokens of an answer at most; 0: the context", NULL},
       {"api-key-file", 0, OPT_TEXT, &a->key_file, "FILE", NULL, "API keys, one a line; TENON_API_KEY is one too", "none"},
       {"allow-host", 0, OPT_LIST, &a->names, "NAME", NULL, "a name that requests may call this server by, on loopback", NULL},
@@ -187,6 +187,8 @@ static int start(cli *c, int argc, const char **argv, serve_args *a) {
       OPT_ROWS_END};
   int rc = cli_parse(c, argc, argv,
                      &(cli_use){"[NAME=]MODEL... [options]", "[MODEL...]", rows, .formats = "text", .context = true});
+  if (!rc && a->draft_tokens && !a->draft) rc = cli_usage(c, "--draft-tokens goes with --draft MODEL");
+  if (!a->draft_tokens) a->draft_tokens = 8;
   if (!rc) rc = read_keys(c, a);
   if (!rc) rc = cli_open(c, 0);
   if (!rc) rc = load_all(c, a);
@@ -203,7 +205,6 @@ int cmd_serve(int argc, const char **argv) {
   a->slots = 4;
   a->queue = 64;
   a->prefix_mb = 256;
-  a->draft_tokens = 8;
   a->connections = 256;
   a->timeout = 60;
   a->drain = 30;

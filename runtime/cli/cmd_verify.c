@@ -295,6 +295,15 @@ static tn_status verify_sets(verifier *v) {
   return st;
 }
 
+/* Where the inputs and both results of a group lie, and the command that runs it alone. */
+static void note_saved(const char *folder, const char *plugin) {
+  char command[8192] = "tenon conform ";
+  cli_quote(command, sizeof command, plugin ? plugin : "");
+  snprintf(command + strlen(command), sizeof command - strlen(command), " --replay ");
+  cli_quote(command, sizeof command, folder);
+  cli_note("its inputs and both results: %s\nagain: %s", folder, command);
+}
+
 /* The gate: per plugin task, the largest |device - reference| over its bound, at most 1. */
 static tn_status judge_tasks(verifier *v) {
   char *text = NULL;
@@ -317,8 +326,7 @@ static tn_status judge_tasks(verifier *v) {
   v->failed += off;
   json_t *saved = json_object_get(v->json, "case");
   if (saved)
-    cli_note("its inputs and both results: %s\nagain: tenon conform %s --replay %s", v->o->save,
-             json_string_value(json_object_get(saved, "plugin")), v->o->save);
+    note_saved(v->o->save, json_string_value(json_object_get(saved, "plugin")));
   char what[96], detail[96];
   snprintf(what, sizeof what, "%u plugin tasks, %lld elements", total,
            (long long)json_integer_value(json_object_get(v->json, "elements")));
@@ -444,6 +452,8 @@ int cmd_verify(int argc, const char **argv) {
     o.own = true;
   }
   if (!rc && o.save && !o.each_node) rc = cli_usage(&c, "--save belongs to --each-node");
+  if (!rc && o.each_node && (!o.against || strcmp(o.against, "reference") != 0))
+    rc = cli_usage(&c, "--each-node goes with --against reference");
   if (!rc && o.each_node && !o.save) o.save = (char *)"tenon-case";
   if (!rc) rc = cli_open(&c, o.against && strcmp(o.against, "reference") == 0 ? TN_RT_CHECKED : 0);
   if (!rc) rc = verify_model(&c, c.operand, &o);

@@ -63,10 +63,12 @@ static int print_completion(void) {
     show_command(&commands[i], "words");
     printf("' ;;\n");
   }
-  printf("  *) words='help");
+  printf("  help) words='man bash");
+  for (size_t i = 0; i < COMMANDS; i++) printf(" %s", commands[i].name);
+  printf("' ;;\n  *) words='help");
   for (size_t i = 0; i < COMMANDS; i++) printf(" %s", commands[i].name);
   printf(
-      "' ;;\n  esac\n  [ \"$COMP_CWORD\" -gt 1 ] && [ \"${2:0:1}\" != - ] && return\n"
+      "' ;;\n  esac\n  [ \"$COMP_CWORD\" -gt 1 ] && [ \"${2:0:1}\" != - ] && [ \"${COMP_WORDS[1]}\" != help ] && return\n"
       "  COMPREPLY=($(compgen -W \"$words\" -- \"$2\"))\n}\ncomplete -o default -F _tenon tenon\n");
   return EXIT_DONE;
 }

@@ -172,21 +172,27 @@ tn_status cli_error(tn_error *err, tn_status st, const char *where, const char *
   return st;
 }
 
+static const char *message_of(const cli *c, tn_status st) {
+  return c->err.message[0] ? tn_error_text(&c->err) : st == TN_E_NO_MEMORY ? "out of memory" : "failed without a reason";
+}
+
+json_t *cli_error_json(const cli *c, tn_status st) {
+  json_t *m = json_string(message_of(c, st)), *w = json_string(c->err.where);
+  return json_pack("{s:s, s:o, s:o}", "code", tn_status_name(st), "message", m ? m : json_string("(not UTF-8)"), "where",
+                   w ? w : json_string(""));
+}
+
+int cli_exit_code(const cli *c, tn_status st) { return st == TN_E_IO && c->unsaved ? EXIT_OUTPUT : exit_code(st); }
+
 int cli_fail(cli *c, tn_status st) {
-  const char *message = c->err.message[0]      ? tn_error_text(&c->err)
-                        : st == TN_E_NO_MEMORY ? "out of memory"
-                                               : "failed without a reason";
-  if (c->format == FMT_JSON) {
-    json_t *m = json_string(message), *w = json_string(c->err.where);
-    json_t *j = json_pack("{s:{s:s, s:o, s:o}}", "error", "code", tn_status_name(st), "message",
-                          m ? m : json_string("(not UTF-8)"), "where", w ? w : json_string(""));
-    cli_print_json(j, JSON_INDENT(1));
-  } else if (c->err.where[0] && !strstr(message, c->err.where)) {
+  const char *message = message_of(c, st);
+  if (c->format == FMT_JSON)
+    cli_print_json(json_pack("{s:o}", "error", cli_error_json(c, st)), JSON_INDENT(1));
+  else if (c->err.where[0] && !strstr(message, c->err.where))
     cli_say("tenon: %s: %s\n", c->err.where, message);
-  } else {
+  else
     cli_say("tenon: %s\n", message);
-  }
-  return st == TN_E_IO && c->unsaved ? EXIT_OUTPUT : exit_code(st);
+  return cli_exit_code(c, st);
 }
 
 tn_status cli_saved(cli *c, tn_status st) {

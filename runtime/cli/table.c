@@ -67,10 +67,17 @@ static void print_text(const cli_table *t) {
   free(widths);
 }
 
+/* A bar would end the cell. */
+static void print_md_cell(const char *s) {
+  printf("| ");
+  for (; *s; s++) printf(*s == '|' ? "\\|" : "%c", *s);
+  putchar(' ');
+}
+
 static void print_md(const cli_table *t) {
   for (size_t r = 0; r < t->n_rows + 2; r++) {
     for (size_t c = 0; c < t->n_cols; c++)
-      printf("| %s ", r == 0 ? t->header[c] : r == 1 ? "---" : table_cell(t, r - 2, c));
+      print_md_cell(r == 0 ? t->header[c] : r == 1 ? "---" : table_cell(t, r - 2, c));
     printf("|\n");
   }
 }
@@ -103,10 +110,21 @@ static void print_json(const cli_table *t) {
     for (size_t c = 0; c < t->n_cols; c++) json_object_set_new(row, t->header[c], json_string(table_cell(t, r, c)));
     json_array_append_new(list, row);
   }
-  cli_print_json(json_pack("{s:o}", "rows", list), JSON_INDENT(1));
+  json_t *o = json_pack("{s:o}", "rows", list);
+  if (t->error) json_object_set(o, "error", t->error);
+  cli_print_json(o, JSON_INDENT(1));
 }
 
 void cli_table_print(const cli_table *t, cli_format f) {
   static void (*const print[])(const cli_table *) = {print_text, print_md, print_csv, print_json};
   print[f](t);
+}
+
+int cli_table_end(cli *c, cli_table *t, tn_status st) {
+  const bool one = st != TN_OK && t->n_rows && c->format == FMT_JSON;
+  if (one) t->error = cli_error_json(c, st);
+  if (st == TN_OK || t->n_rows) cli_table_print(t, c->format);
+  json_decref(t->error);
+  cli_table_finish(t);
+  return st == TN_OK ? EXIT_DONE : one ? cli_exit_code(c, st) : cli_fail(c, st);
 }

@@ -190,7 +190,7 @@ class Calibrate(common.Case):
         self.fails(3, "nothere.txt", args=["calibrate", DEMO, "--text", "nothere.txt", "-o", self.out])
         self.fails(6, "cannot write", args=["calibrate", DEMO, "--text", self.text, "-o", self.tmp / "no" / "c.yaml"])
         self.text.write_text("")
-        self.ok("calibrate", DEMO, "--text", self.text, "-o", self.out)  # BOS is a token
+        self.fails(3, "has no text", args=["calibrate", DEMO, "--text", self.text, "-o", self.out])
         bad = self.tmp / "l.json"
         bad.write_text('["a", 3]')
         self.fails(3, "element 1 is neither a string nor a conversation", args=["calibrate", DEMO, "--text", bad, "-o", self.out])

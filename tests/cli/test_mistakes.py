@@ -61,6 +61,13 @@ USAGE = [
     ("embed {demo} -p a --pool avg", 2, "/^--pool takes auto, mean, cls, max, last, mean_sqrt_len or none, not 'avg'/"),
     ("classify {demo}", 2, "which --image?"),
     ("verify {demo} --save x", 2, "--save belongs to --each-node"),
+    ("verify {demo} --each-node --against host", 2, "--each-node goes with --against reference"),
+    ("embed {demo} -p a --top 3", 2, "--top goes with --query TEXT"),
+    ("classify {demo} --image a.png --image b.png --save-pixels c.npy", 2, "--save-pixels is for one --image"),
+    ("bundle {demo} -o x --cc clang", 2, "--cc goes with --static or --static-libc"),
+    ("bench {demo} --draft-tokens 4", 2, "--draft-tokens goes with --draft MODEL"),
+    ("run {demo} -p a --draft-tokens 4", 2, "--draft-tokens goes with --draft MODEL"),
+    ("conform host --seed 0x10", 2, "--seed takes a number below 2^63, not '0x10'"),
     ("trace {demo} -p a", 2, "-o FILE or --summary is needed"),
     ("bundle {demo}", 2, "-o DIR is needed"),
     ("new-plugin 9lives", 2, "/^a NAME is 1 to 31 of a-z/"),
@@ -89,6 +96,11 @@ INPUT = [
     ("run {demo} -p a --profile {tmp}/key.yaml", 3, "/{tmp}/key.yaml:1:1: unknown key 'plugin'.*did you mean 'plugins'/"),
     ("eval {demo} --text {tmp}/none.txt", 3, "cannot read '{tmp}/none.txt': No such file or directory"),
     ("eval {demo} --text {tmp}/a.json", 3, "/'{tmp}/a.json' is not a JSON list of texts/"),
+    ("eval {demo} --text {tmp}/empty.txt", 3, "'{tmp}/empty.txt' has no text of two tokens, so that there is nothing to score"),
+    ("eval {demo} --text {tmp}/two.jsonl", 3, "/'{tmp}/two.jsonl': line 2: .+/"),
+    ("eval {demo} --text {tmp}/seven.jsonl", 3, "'{tmp}/seven.jsonl': line 3 is neither a string nor a conversation"),
+    ("calibrate {demo} --text {tmp}/empty.txt -o {tmp}/c.yaml", 3, "'{tmp}/empty.txt' has no text, so that there is nothing to record"),
+    ("conform host --worker {tmp}/none", 5, "/{tmp}/none/"),
     ("infer {demo} --in x", 3, "--in takes NAME=FILE, not 'x'"),
     ("infer {demo} --in input_ids={tmp}/none.npy", 3, "/{tmp}/none.npy/"),
     ("verify {demo}", 3, "'{demo}' holds no test_data_set_* folder: --data DIR names one"),
@@ -103,7 +115,8 @@ class Mistakes(Case):
     def setUp(self):
         super().setUp()
         for name, data in (("a.gguf", b"GGUF" + bytes(60)), ("a.pt", b"PK\x03\x04" + bytes(60)), ("a.txt", b"some words\n" * 9),
-                           ("a.json", b"{}"), ("plugin.yaml", b"plugins:\n  - name: hsot\n"), ("key.yaml", b"plugin: []\n")):
+                           ("a.json", b"{}"), ("empty.txt", b""), ("two.jsonl", b'"a"\n{"text": "b"}, {"text": "c"}\n'),
+                           ("seven.jsonl", b'"a"\n\n7\n'), ("plugin.yaml", b"plugins:\n  - name: hsot\n"), ("key.yaml", b"plugin: []\n")):
             (self.tmp / name).write_bytes(data)
         (self.tmp / "a.safetensors").write_bytes(bytes([64, 0, 0, 0, 0, 0, 0, 0]) + b'{"__metadata__":{}}' + bytes(60))
         for folder, names in (("st", ("config.json", "c.safetensors", "b.safetensors")), ("gguf", ("q4.gguf",))):
@@ -200,6 +213,16 @@ class Output(Case):
         total = sum(int(m) - 1 for m in re.findall(r"(?m)^(\d+) nodes: ", short)) + len(short.splitlines())
         self.assertEqual(total, len(long.splitlines()))
 
+    def test_unsupported_as_json(self):
+        """The same nodes as in the table: of a model that runs, none."""
+        j = self.json("check", DEMO, "--unsupported", "--profile", "host")
+        self.assertEqual((j["nodes"], j["unsupported"], j["schema"]), ([], 0, 1))
+
+    def test_options_as_md(self):
+        """A bar in a cell is no end of it."""
+        rows = self.ok("plugins", "--options", "--format", "md").stdout.splitlines()
+        self.assertEqual({len(re.findall(r"(?<!\\)\|", r)) for r in rows}, {len(re.findall(r"\|", rows[0]))})
+
     def test_build_folder_without_environment(self):
         env = {k: v for k, v in os.environ.items() if not k.startswith("TENON_")}
         r = subprocess.run([TENON, "run", DEMO, "-p", "And", "-n", "2", "--temp", "0", "--cache-dir", self.tmp], env=env, cwd=self.tmp,
@@ -231,6 +254,8 @@ class Help(Case):
         for word in ("\\-\\-temp", "\\-\\-each\\-node", "tenon conform"):
             self.assertIn(word, man)
         self.assertIn("--temp\n", bash)
+        script = f"COMP_WORDS=(tenon help che); COMP_CWORD=2; {bash}\n_tenon tenon che; echo ${{COMPREPLY[@]}}"
+        self.assertEqual(subprocess.run(["bash", "-c", script], capture_output=True, text=True).stdout, "check\n")
 
 
 if __name__ == "__main__":

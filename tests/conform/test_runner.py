@@ -166,8 +166,10 @@ class Runner(unittest.TestCase):
         self.assertRegex(p.stdout, r'\n[1-6] cases were not asked because the time of --minutes was up')
 
     def test_replay_is_said(self):
-        p = self.run_kit('--case', 'a/fail', '--seed', '9', '--option', 'k=v')
-        self.assertIn("--option 'k=v' --case a/fail --seed 9", p.stdout)
+        p = self.run_kit('--case', 'a/fail', '--seed', '9', '--option', "k=it's v")
+        self.assertIn("--option 'k=it'\\''s v' --case a/fail --seed 9", p.stdout)
+        p = self.run_kit('--case', 'a/fail', '--seed', '9', '--profile', 'host', '--plugin', 'host')
+        self.assertIn(" --profile host --plugin host --case a/fail", p.stdout)
 
     def test_replay_runs_nothing_else(self):
         rc, r = self.report('--replay', self.dir.name)

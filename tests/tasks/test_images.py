@@ -155,6 +155,8 @@ def models():
         p = softmax(want[0].mean((1, 2)) @ w)
         check([int(r["class"]) for r in out] == list(np.argsort(-p)), f"{name}: classes {out}")
         check(max(abs(float(r["probability"]) - p[int(r["class"])]) for r in out) < 1e-5, f"{name}: probabilities")
+        j = json.loads(tenon("classify", d, "--image", path, "--image", d + "/none.png", "--format", "json", code=3)[0])
+        check(len(j["rows"]) == 5 and "none.png" in j["error"]["where"], f"{name}: rows and what failed, {j}")
     d = folder("one")
     image_model(d + "/model.onnx", [1, 1, 16, 20], channels=1)
     same(pixels(d, gray), expect(im, plain, 1), "one channel")

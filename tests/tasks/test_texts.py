@@ -112,6 +112,8 @@ def plain():
     scores = np.array([q @ w for w in want])
     check([int(r["line"]) - 1 for r in ranked] == list(np.argsort(-scores)), "the order of the hits")
     check(max(abs(float(r["cosine"]) - scores[int(r["line"]) - 1]) for r in ranked) < 2e-6, "cosines")
+    gap = json.loads(tenon("embed", d, "-f", "-", "--query", "b", "--top", 1, "--format", "json", text="a\n\nb\n"))["rows"]
+    check([r["line"] for r in gap] == ["3"], "empty lines count")
     check(len(json.loads(tenon("embed", d, "-f", "-", "--query", "x", "--top", 2, "--format", "json", text="a\nb\nc\n"))["rows"]) == 2, "--top")
 
 

@@ -91,6 +91,8 @@ static tn_status open_partial(calibrator *k) {
   k->looks = true;
   tn_status st = run_texts(k);
   k->looks = false;
+  if (st == TN_OK && k->tokens < 2) /* BOS alone */
+    st = tni_fail(k->err, TN_E_INVALID, k->o->file, "'%s' has no text, so that there is nothing to record", k->o->file);
   if (st == TN_OK) st = cli_partial_open(&k->partial, k->o->out, how, k->err);
   if (st == TN_OK && k->partial.useless) k->o->note("%s: begins anew", tn_error_text(k->err));
   return st;

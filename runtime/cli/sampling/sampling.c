@@ -10,7 +10,7 @@
 
 size_t sampling_rows(sampling_opts *s, opt_row *rows) {
   static const char unset[] = "what the model says";
-  *s = (sampling_opts){.top_k = -1, .temp = -1, .top_p = -1, .min_p = -1, .repeat = -1, .draft_tokens = 8};
+  *s = (sampling_opts){.top_k = -1, .temp = -1, .top_p = -1, .min_p = -1, .repeat = -1};
   const opt_row all[] = {
       {"temp", 0, OPT_REAL, &s->temp, "T", "0..", "temperature; 0 is greedy", unset},
       {"top-k", 0, OPT_INT, &s->top_k, "K", "0..", "keep the K most likely; 0: off", unset},
@@ -33,7 +33,7 @@ size_t sampling_rows(sampling_opts *s, opt_row *rows) {
       {"regex", 0, OPT_TEXT, &s->regex, "R", NULL, "the text matches this regular expression", NULL},
       {"lookup", 0, OPT_INT, &s->lookup, "N", "0..64", "try N tokens at once that followed before", NULL},
       {"draft", 0, OPT_TEXT, &s->draft, "MODEL", NULL, "try tokens that this smaller model finds likely", NULL},
-      {"draft-tokens", 0, OPT_INT, &s->draft_tokens, "N", "1..64", "at most N of them at once", NULL}};
+      {"draft-tokens", 0, OPT_INT, &s->draft_tokens, "N", "1..64", "at most N of them at once", "8"}};
   _Static_assert(sizeof all / sizeof *all <= SAMPLING_ROWS, "SAMPLING_ROWS is too small");
   memcpy(rows, all, sizeof all);
   return sizeof all / sizeof *all;
@@ -94,6 +94,8 @@ tn_status sampling_params(sampling_opts *s, const tn_lm *lm, tn_gen_params *p, t
     (void)snprintf(s->why, sizeof s->why, "--seed takes a whole number, not '%.60s'", s->seed);
   else if (!!s->schema + !!s->grammar_file + !!s->regex > 1)
     (void)snprintf(s->why, sizeof s->why, "--json-schema, --grammar and --regex exclude each other");
+  else if (s->draft_tokens && !s->draft)
+    (void)snprintf(s->why, sizeof s->why, "--draft-tokens goes with --draft MODEL");
   if (*s->why) return TN_E_INVALID;
   const bool formed = s->schema || s->grammar_file || s->regex;
   const tn_status st = formed && !s->grammar ? make_grammar(s, lm, err) : TN_OK;
@@ -103,7 +105,9 @@ tn_status sampling_params(sampling_opts *s, const tn_lm *lm, tn_gen_params *p, t
 
 tn_status sampling_draft(sampling_opts *s, tn_runtime *rt, const tn_lm *lm, tn_error *err) {
   const tn_lm_opts o = {.h = {sizeof o, 1, 0}, .default_max_seq = tn_lm_context(lm)};
-  return s->draft ? tn_lm_load(rt, s->draft, &o, &s->draft_lm, err) : TN_OK;
+  if (!s->draft) return TN_OK;
+  if (!s->draft_tokens) s->draft_tokens = 8;
+  return tn_lm_load(rt, s->draft, &o, &s->draft_lm, err);
 }
 
 void sampling_finish(sampling_opts *s) {

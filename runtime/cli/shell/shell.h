@@ -54,6 +54,11 @@ typedef struct cli_free {
 /* root: "" for this machine; tests give a folder with proc/ and sys/ in it. */
 cli_free cli_free_memory(const char *root);
 
+/* --- commands that are shown (quote.c) --- */
+
+/* Adds a word to the text in out, as it is or as a shell needs it quoted. A word that has no room is cut, or left out. */
+void cli_quote(char *out, size_t room, const char *word);
+
 /* --- limits (limit.c) --- */
 
 /* "1500000", "64K", "512M", "2G"; units of 1024. 0: not a size. */

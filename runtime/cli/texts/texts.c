@@ -32,23 +32,25 @@ static tn_status parse(const char *path, const char *text, size_t n, json_t **ou
            : tni_fail(err, TN_E_INVALID, path, "'%s' is not a JSON list of texts: line %d: %s", path, why.line, why.text);
 }
 
-/* The value of one line, as an element of a list: a parser of lists takes bare strings too. */
+/* The messages of a conversation: a list, or "messages" of an object; NULL: it is none. */
+static const json_t *messages_of(const json_t *v) {
+  const json_t *m = json_is_object(v) ? json_object_get(v, "messages") : v;
+  return json_is_array(m) ? m : NULL;
+}
+
+/* The text that an element is, or has as "text"; NULL: it is something else. */
+static const json_t *text_of(const json_t *v) {
+  const json_t *text = json_is_object(v) ? json_object_get(v, "text") : v;
+  return json_is_string(text) ? text : NULL;
+}
+
 static tn_status parse_line(const char *path, size_t line, const char *at, size_t m, json_t *list, tn_error *err) {
-  json_error_t why = {.text = "one value is wanted"};
-  char *wrapped = malloc(m + 2);
-  if (!wrapped) return TN_E_NO_MEMORY;
-  wrapped[0] = '[';
-  memcpy(wrapped + 1, at, m);
-  wrapped[m + 1] = ']';
-  json_t *one = json_loadb(wrapped, m + 2, 0, &why);
-  free(wrapped);
-  tn_status st = TN_OK;
-  if (json_array_size(one) != 1)
-    st = tni_fail(err, TN_E_INVALID, path, "'%s': line %zu: %s", path, line, why.text);
-  else if (json_array_append(list, json_array_get(one, 0)) != 0)
-    st = TN_E_NO_MEMORY;
+  json_error_t why = {.text = ""};
+  json_t *one = json_loadb(at, m, JSON_DECODE_ANY, &why);
+  if (!one) return tni_fail(err, TN_E_INVALID, path, "'%s': line %zu: %s", path, line, why.text);
+  if (text_of(one) || messages_of(one)) return json_array_append_new(list, one) == 0 ? TN_OK : TN_E_NO_MEMORY;
   json_decref(one);
-  return st;
+  return tni_fail(err, TN_E_INVALID, path, "'%s': line %zu is neither a string nor a conversation", path, line);
 }
 
 /* The lines that hold something, as a list. */
@@ -72,12 +74,6 @@ static tn_status parse_lines(const char *path, const char *text, size_t n, json_
 
 static tn_status list_of(const char *path, const char *text, size_t n, json_t **out, tn_error *err) {
   return kind_of(path) == LIST ? parse(path, text, n, out, err) : parse_lines(path, text, n, out, err);
-}
-
-/* The messages of a conversation: a list, or "messages" of an object; NULL: it is none. */
-static const json_t *messages_of(const json_t *v) {
-  const json_t *m = json_is_object(v) ? json_object_get(v, "messages") : v;
-  return json_is_array(m) ? m : NULL;
 }
 
 int cli_texts_chats(const char *path, const char *text, size_t n) {
@@ -116,12 +112,11 @@ static tn_status apply(const tn_lm *lm, const char *path, size_t i, const json_t
 
 static tn_status one(const tn_lm *lm, const char *path, const json_t *list, size_t i, cli_text_fn fn, void *user,
                      tn_error *err) {
-  const json_t *v = json_array_get(list, i), *text = json_is_object(v) ? json_object_get(v, "text") : v;
-  const json_t *messages = messages_of(v);
+  const json_t *v = json_array_get(list, i), *text = text_of(v), *messages = messages_of(v);
   const size_t count = json_array_size(list);
   char *made = NULL;
   size_t n = 0;
-  if (json_is_string(text)) return fn(user, i, count, json_string_value(text), json_string_length(text));
+  if (text) return fn(user, i, count, json_string_value(text), json_string_length(text));
   if (!messages)
     return tni_fail(err, TN_E_INVALID, path, "'%s': element %zu is neither a string nor a conversation", path, i);
   tn_status st = apply(lm, path, i, messages, &made, &n, err);
