@@ -128,8 +128,7 @@ static tn_status one_token(gen *g, const float *logits, size_t vocab) {
                         : tni_pick_forced(g->sampler, id, g->err);
   if (st != TN_OK) return st;
   uint32_t why = ends_at_token(g, id);
-  const int whole = tn_sampler_whole(g->sampler);
-  if (whole == 2 || (whole && why)) why = TN_STOP_EOS; /* the grammar's text ends here */
+  if (tn_sampler_whole(g->sampler) == 2) why = TN_STOP_EOS; /* the grammar's text ends here */
   st = tni_chat_append(g->c, &id, 1, g->err);
   if (st == TN_OK) st = add_text(g, id, why != 0, &hit);
   if (st == TN_OK && g->text.failed) st = tni_fail_memory(g->err, "text");

@@ -46,6 +46,15 @@ class Forms(Serving):
         j = self.server.ask(TEXT, {"prompt": "Well, ", "grammar": 'root ::= ("yes" | "no") "!"', "max_tokens": 20, "temperature": 1})[1]
         self.assertIn(j["choices"][0]["text"], ("yes!", "no!"))
 
+    def test_what_a_limit_cuts_says_so(self):
+        ask = dict(max_tokens=6, temperature=0)
+        plain, free = self.choice(**ask), self.choice(**ask, tools=TOOLS)
+        self.assertEqual((free["message"]["content"], free["finish_reason"]), (plain["message"]["content"], "length"))
+        rules = lambda text, n: self.server.ask(TEXT, {"prompt": "Well, ", "grammar": "root ::= " + text, "max_tokens": n, "min_tokens": 3, "temperature": 0})[1]
+        self.assertEqual(rules("[a-z]+", 3)["choices"][0]["finish_reason"], "length")  # whole, but it can go on
+        n = rules("[a-z]{9}", 30)["usage"]["completion_tokens"]
+        self.assertEqual(rules("[a-z]{9}", n)["choices"][0]["finish_reason"], "stop")  # it ends where the limit is
+
     def test_a_call_is_forced(self):
         for choice, names in (("required", {"weather", "clock"}), ({"type": "function", "function": {"name": "weather"}}, {"weather"})):
             for seed in range(3):
