@@ -194,8 +194,16 @@ static const float *logits_of(tn_batch *b, uint32_t r, uint32_t count, size_t n,
 /* What a step gives: logits of no token, of the last one of each text, of all. */
 typedef enum logits_wanted { NO_LOGITS, LAST_LOGITS, ALL_LOGITS } logits_wanted;
 
-/* A cancel that came when nothing ran is the session's memory of an earlier step.
- */
+/* A device that was lost took positions along, of texts that have not begun too. */
+static void note_lengths(tn_batch *b) {
+  for (uint32_t i = 0; i < b->n; i++) {
+    tni_text *t = &b->slots[i];
+    t->c->fed = (size_t)tn_session_slot_length(b->session, t->row);
+    if (t->cached > t->c->fed) t->cached = t->c->fed;
+  }
+}
+
+/* A cancel that came when nothing ran is the session's memory of an earlier step. */
 static tn_status run_rows(tn_batch *b, uint32_t first, uint32_t count, size_t n, logits_wanted wants, tn_error *err) {
   tn_status st;
   int tries = 0;
@@ -205,8 +213,7 @@ static tn_status run_rows(tn_batch *b, uint32_t first, uint32_t count, size_t n,
     tni_error_begin(err);
     st = tn_session_step_slots(b->session, first, count, b->in_ptr, b->out_ptr, wants != ALL_LOGITS, err);
   } while (st == TN_E_CANCELLED && !atomic_load(&b->cancelled) && tries++ < 2);
-  for (uint32_t i = 0; i < b->n; i++) /* a device that was lost took positions along */
-    if (st != TN_OK) b->slots[i].c->fed = (size_t)tn_session_slot_length(b->session, b->slots[i].row);
+  if (st != TN_OK) note_lengths(b);
   return st;
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/llm/batch.h"
 #include "tests/llm/lm_kit.h"
 
 enum { SAID = 6, MOST = 160, SYSTEMS = 5, ROUNDS = 40, MEGABYTE = 1 << 20 };
@@ -248,6 +249,44 @@ static void test_guesses(void) {
   tn_lm_destroy(lm);
 }
 
+/* What a lost device does to a step: it fails, and no slot has any position left. */
+static void lose_all(tn_batch *b) {
+  for (uint32_t row = 0; row <= b->n; row++)
+    CU_ASSERT_EQUAL(tn_session_slot_truncate(b->session, row, 0, NULL), TN_OK);
+  tn_batch_cancel(b);
+  CU_ASSERT_EQUAL(tni_batch_run(b, NULL), TN_E_CANCELLED);
+  tni_batch_go_on(b);
+}
+
+/* A text that has a beginning from a slot, and waits for another prompt, when the device goes. */
+static void test_lost(void) {
+  tn_lm *lm = load();
+  text first = compose(1, 70, 1, 0), longer = compose(2, 45, 2, 60), waits = compose(1, 70, 3, 12);
+  kit_sink *s = calloc(2, sizeof *s);
+  uint32_t running = 1;
+  size_t cached = 1;
+  tn_gen_result r = {.h = TN_API_HDR(tn_gen_result)};
+  CU_ASSERT_FATAL(s != NULL);
+  alone(lm, &first);
+  alone(lm, &longer);
+  alone(lm, &waits);
+  tn_batch *b = make(lm, 2, 16, 0);
+  (void)again(b, &first);
+  (void)start(b, &longer, &s[0]);
+  const uint32_t slot = start(b, &waits, &s[1]);
+  if (is("rows")) CU_ASSERT_EQUAL(b->slots[slot].cached, 70);
+  CU_ASSERT_EQUAL_FATAL(tn_batch_step(b, &running, NULL), TN_OK);
+  lose_all(b);
+  while (running) CU_ASSERT_EQUAL_FATAL(tn_batch_step(b, &running, NULL), TN_OK);
+  CU_ASSERT_EQUAL(memcmp(s[0].ids, longer.said, sizeof longer.said), 0);
+  CU_ASSERT_EQUAL(memcmp(s[1].ids, waits.said, sizeof waits.said), 0);
+  CU_ASSERT_EQUAL(tn_batch_result(b, slot, &r, &cached, NULL), TN_OK);
+  CU_ASSERT_EQUAL(cached, 0);
+  tn_batch_destroy(b);
+  free(s);
+  tn_lm_destroy(lm);
+}
+
 static void test_refused(void) {
   tn_lm *lm = load();
   tn_batch *b = make(lm, 1, 0, 0);
@@ -276,6 +315,7 @@ int main(int argc, char **argv) {
   CU_add_test(s, "of four at once", test_shared);
   CU_add_test(s, "at random, under a bound", test_mix);
   CU_add_test(s, "guesses", test_guesses);
+  CU_add_test(s, "a device that is lost", test_lost);
   CU_add_test(s, "refused", test_refused);
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
