@@ -91,6 +91,9 @@ static void alike(const char *text, setting o) {
   "{\"arguments\":\"{\\\"city\\\": \\\"7\\\", \\\"days\\\": 3, \\\"units\\\": \\\"m\\\", \\\"at\\\": {\\\"x\\\": [1, 2]}, " \
   "\\\"other\\\": \\\"5\\\"}\",\"name\":\"weather\"}"
 
+#define X_NOTE(text) "<function=weather>\n<parameter=note>\n" text "\n</parameter>\n</function>"
+#define X_NOTE_CALL(value) "[{\"arguments\":\"{\\\"note\\\": " value "}\",\"name\":\"weather\"}]"
+
 #define A "{\"city\": \"Oslo\"}"
 #define M "[TOOL_CALLS]weather[ARGS]" A
 #define M_CLOCK "[TOOL_CALLS]clock[CALL_ID]a1B2c3D4e[ARGS]{}"
@@ -131,6 +134,8 @@ static const struct {
     {"<tool_call><function=clock></function>\n" X "</tool_call>", "", "", "[" C_CALL "]", {.tools = true, .one = true}},
     {"<function=weather><parameter=city>Oslo</function>", "<function=weather><parameter=city>Oslo</function>", "", "[]", {.tools = true}},
     {"<function=></function>", "<function=></function>", "", "[]", {.tools = true}},
+    {X_NOTE("null"), "", "", X_NOTE_CALL("null"), {.tools = true}},
+    {X_NOTE("5"), "", "", X_NOTE_CALL("\\\"5\\\""), {.tools = true}},
     {X, X, "", "[]", {0}},
     {"{\"name\": \"nobody\", \"arguments\": {}}", "{\"name\": \"nobody\", \"arguments\": {}}", "", "[]", {.tools = true}},
     {"<tool_call>{\"na</tool_call> x", "<tool_call>{\"na</tool_call> x", "", "[]", {.tools = true}},
@@ -245,7 +250,9 @@ static void test_early(void) {
 
 int main(void) {
   tools = json_loads("[{\"function\": {\"name\": \"weather\", \"parameters\": {\"properties\": {\"city\": {\"type\": \"string\"}, "
-                     "\"days\": {\"type\": \"integer\"}, \"units\": {\"enum\": [\"m\"]}, \"at\": {\"type\": \"object\"}}}}}, {\"function\": {\"name\": \"clock\"}}]", 0, NULL);
+                     "\"days\": {\"type\": \"integer\"}, \"units\": {\"enum\": [\"m\"]}, \"at\": "
+                     "{\"type\": \"object\"}, \"note\": {\"type\": [\"string\", \"null\"]}}}}}, "
+                     "{\"function\": {\"name\": \"clock\"}}]", 0, NULL);
   CU_initialize_registry();
   CU_pSuite s = CU_add_suite("speech", NULL, NULL);
   CU_add_test(s, "cases", test_cases);

@@ -107,12 +107,15 @@ class Shapes(Serving):
         self.assertEqual(status, 200, (model, j))
         return j["choices"][0]
 
-    def are_calls(self, choice, names=("weather", "clock"), where=""):
+    def valid(self, value, schema):
         import jsonschema
+        jsonschema.validate(value, schema, jsonschema.Draft202012Validator)
+
+    def are_calls(self, choice, names=("weather", "clock"), where=""):
         calls = choice["message"].get("tool_calls", [])
         for c in calls:
             self.assertIn(c["function"]["name"], names, (where, choice))
-            jsonschema.validate(json.loads(c["function"]["arguments"]), SCHEMAS[c["function"]["name"]], jsonschema.Draft202012Validator)
+            self.valid(json.loads(c["function"]["arguments"]), SCHEMAS[c["function"]["name"]])
         return calls
 
 class Scripted(Shapes):
@@ -201,6 +204,18 @@ class Noise(Shapes):
                     raw = "".join(t["token"] for t in c["logprobs"]["content"])
                     mark = said.split("$N")[0].lstrip("{").split("\n")[0].split('"')[0].rstrip("[{ ")
                     self.assertTrue(mark in raw or mark.replace("<tool_call>", "<function=") in raw or DC in raw, (name, mark, raw))
+
+    def test_texts_between_tags_keep_to_their_schema(self):
+        texts = ({"type": ["string", "null"], "enum": ["ab"]}, {"type": ["string", "null"], "maxLength": 3}, {"type": "string", "minLength": 2, "maxLength": 5},
+                 {"type": ["string", "null"], "enum": ["ab", None]}, {"type": "string", "const": "ab"})
+        for x in texts:
+            schema = {"type": "object", "properties": {"x": x}, "required": ["x"], "additionalProperties": False}
+            tools = [{"type": "function", "function": {"name": "clock", "parameters": schema}}]
+            for seed in range(3):
+                c = self.ask("function-xml.noise", "[noise]", tools=tools, tool_choice="required", temperature=1, seed=seed)
+                self.assertEqual(c["finish_reason"], "tool_calls", (x, c))
+                for call in c["message"]["tool_calls"]:
+                    self.valid(json.loads(call["function"]["arguments"]), schema)
 
     def test_noise_makes_no_wrong_call(self):
         made = 0

@@ -25,18 +25,26 @@ static const json_t *parameter(const json_t *tools, const srv_rest *name, const 
   return NULL;
 }
 
-static bool is_string(const json_t *type) {
+static bool is_type(const json_t *type, const char *name) {
   const char *t = json_string_value(type);
-  const json_t *one;
+  return t && strcmp(t, name) == 0;
+}
+
+srv_callxml_form srv_callxml_form_of(const json_t *parameter) {
+  const json_t *type = json_object_get(parameter, "type"), *one;
+  bool text = is_type(type, "string"), null = false;
   size_t i;
-  if (t) return strcmp(t, "string") == 0;
-  json_array_foreach(type, i, one)
-    if (!is_string(one) && strcmp(json_string_value(one) ? json_string_value(one) : "", "null") != 0) return false;
-  return json_array_size(type) > 0;
+  json_array_foreach(type, i, one) {
+    text = text || is_type(one, "string");
+    null = null || is_type(one, "null");
+    if (!is_type(one, "string") && !is_type(one, "null")) return SRV_CALLXML_JSON;
+  }
+  return !text ? SRV_CALLXML_JSON : null ? SRV_CALLXML_TEXT_OR_NULL : SRV_CALLXML_TEXT;
 }
 
 static json_t *value(const json_t *tools, const srv_rest *name, const srv_rest *key, srv_rest v) {
-  const json_t *p = parameter(tools, name, key), *type = json_object_get(p, "type");
+  const json_t *p = parameter(tools, name, key);
+  const srv_callxml_form form = srv_callxml_form_of(p);
   if (v.n && *v.v == '\n') srv_rest_skip(&v, 1); /* tags stand in lines of their own */
   if (v.n && v.v[v.n - 1] == '\n') v.n--;
   json_t *text = json_stringn(v.v, v.n), *one = NULL;
@@ -44,7 +52,8 @@ static json_t *value(const json_t *tools, const srv_rest *name, const srv_rest *
   size_t i;
   const json_t *e;
   json_array_foreach(json_object_get(p, "enum"), i, e) named = named || (text && json_equal(e, text));
-  if (!p || is_string(type) || named) return text;
+  const bool null = form == SRV_CALLXML_TEXT_OR_NULL && v.n == 4 && memcmp(v.v, "null", 4) == 0;
+  if (!p || named || (form != SRV_CALLXML_JSON && !null)) return text;
   one = any_json(v);
   if (!one) return text;
   json_decref(text);

@@ -11,6 +11,11 @@
 
 #define SRV_CALLXML_OPEN "<function="
 
+/* How the value of a parameter is written, by its schema: as JSON, as text as it is, or as text of which "null" alone
+ * is null ("type": ["string", "null"]). */
+typedef enum srv_callxml_form { SRV_CALLXML_JSON, SRV_CALLXML_TEXT, SRV_CALLXML_TEXT_OR_NULL } srv_callxml_form;
+srv_callxml_form srv_callxml_form_of(const json_t *parameter);
+
 /* text: n bytes, of one or several such calls; the first <function= may be missing. tools: as a request has them. The calls
  * as a list of {"name", "arguments"}, the caller's; NULL: it is none, or memory is short. A value is text where the tool's
  * parameter is a string or is not known, else JSON, and text where it is no JSON. */

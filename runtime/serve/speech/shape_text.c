@@ -9,6 +9,7 @@
 
 #include "runtime/serve/speech/callargs.h"
 #include "runtime/serve/speech/callmarks.h"
+#include "runtime/serve/speech/callxml.h"
 #include "runtime/serve/speech/shape.h"
 
 /* A literal of GBNF. */
@@ -92,25 +93,44 @@ static void put_object(FILE *out, const srv_shape_wish *w, size_t i) {
 
 /* --- <function=NAME> ---------------------------------------------------------------------------------------------- */
 
-static bool is_text(const json_t *p) {
-  const char *type = json_string_value(json_object_get(p, "type"));
-  return type && strcmp(type, "string") == 0;
+/* Longer texts may hold "<", and their length is looked at when they are there. */
+enum { COUNTED = 256 };
+
+/* Text as the lengths of its schema allow; lines around it are not part of it. */
+static void put_text(FILE *out, const json_t *p) {
+  const json_t *min = json_object_get(p, "minLength"), *max = json_object_get(p, "maxLength");
+  const json_int_t least = json_integer_value(min), most = json_integer_value(max);
+  const bool counts = json_is_integer(max) && most >= least && most <= COUNTED;
+  if (least > 0 && least <= COUNTED) fprintf(out, "[^<\\n]{%d} ", (int)least);
+  if (!counts)
+    fputs("%without(\"</parameter>\")", out);
+  else if (most > 0)
+    fprintf(out, "[^<]{0,%d}", (int)(least > 0 ? most - least : most));
+  else
+    fputs("\"\"", out);
+}
+
+/* The value as text, where the form has it. */
+static bool put_choice(FILE *out, const json_t *v, srv_callxml_form form, bool first) {
+  const char *text = json_is_null(v) && form == SRV_CALLXML_TEXT_OR_NULL ? "null" : json_string_value(v);
+  if (!text) return false;
+  if (!first) fputs(" | ", out);
+  put_literal(out, text);
+  return true;
 }
 
 /* Between the tags of a parameter: text as it is, all else as JSON. */
 static void put_value(FILE *out, const json_t *whole, const json_t *p) {
-  const json_t *list = json_object_get(p, "enum"), *one;
-  size_t i;
-  if (is_text(p) && json_array_size(list)) {
-    json_array_foreach(list, i, one) {
-      fputs(i ? " | " : "(", out);
-      put_literal(out, json_is_string(one) ? json_string_value(one) : "");
-    }
+  const srv_callxml_form form = srv_callxml_form_of(p);
+  const json_t *list = json_object_get(p, "enum"), *only = json_object_get(p, "const"), *one;
+  size_t i, n = 0;
+  if (form != SRV_CALLXML_JSON) {
+    fputc('(', out);
+    if (only) n += put_choice(out, only, form, true);
+    if (!only) json_array_foreach(list, i, one) n += put_choice(out, one, form, !n);
+    if (!n) put_text(out, p);
+    if (!n && form == SRV_CALLXML_TEXT_OR_NULL) fputs(" | \"null\"", out);
     fputc(')', out);
-    return;
-  }
-  if (is_text(p)) {
-    fputs("%without(\"</parameter>\")", out);
     return;
   }
   json_t *own = json_is_object(p) ? json_copy((json_t *)(uintptr_t)p) : json_object();
