@@ -152,8 +152,13 @@ bool srv_exchange_ended(srv_exchange *x) {
 
 json_t *srv_exchange_log(srv_exchange *x, uint32_t i, const tn_lm *lm, bool chat) {
   srv_log *l = x->choice[i].log;
-  pthread_mutex_lock(&x->lock);
-  json_t *j = l && l->taken < l->n ? srv_log_json(l, lm, chat) : NULL;
+  size_t n;
+  if (!l) return NULL;
+  pthread_mutex_lock(&x->lock); /* the thread that generates waits for it: copied, not written */
+  srv_log_token *v = srv_log_take(l, &n);
+  x->no_memory = x->no_memory || l->no_memory;
   pthread_mutex_unlock(&x->lock);
+  json_t *j = v ? srv_log_json(l, v, n, lm, chat) : NULL;
+  free(v);
   return j;
 }

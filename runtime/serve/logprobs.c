@@ -65,7 +65,23 @@ void srv_log_add(srv_log *l, int32_t id) {
   for (uint32_t i = 0; i < t->n_top; i++) t->top[i].logprob = (float)(t->top[i].logprob - all);
 }
 
-/* A token may be part of a letter: its bytes say it then. */
+srv_log_token *srv_log_take(srv_log *l, size_t *n) {
+  *n = l->n - l->taken;
+  srv_log_token *v = *n ? malloc(*n * sizeof *v) : NULL;
+  l->no_memory = l->no_memory || (*n && !v);
+  if (v) memcpy(v, l->v + l->taken, *n * sizeof *v);
+  l->taken = l->n;
+  return v;
+}
+
+static size_t count_letters(const json_t *text) {
+  const char *s = json_string_value(text);
+  size_t letters = 0;
+  for (size_t i = 0; i < json_string_length(text); i++) letters += ((unsigned char)s[i] & 0xc0) != 0x80;
+  return letters;
+}
+
+/* A token that is part of a letter is U+FFFD. */
 static json_t *token_text(const tn_lm *lm, int32_t id, json_t **bytes) {
   char *text = NULL;
   size_t n = 0;
@@ -85,45 +101,37 @@ static json_t *likely_json(const tn_lm *lm, srv_likely x) {
   return json_pack("{s:o, s:f, s:o}", "token", token, "logprob", shown(x.logprob), "bytes", bytes);
 }
 
-static json_t *chat_json(const srv_log *l, const tn_lm *lm) {
+static json_t *chat_json(const srv_log_token *v, size_t n, const tn_lm *lm) {
   json_t *list = json_array();
-  for (size_t i = l->taken; i < l->n; i++) {
-    if (tn_lm_is_eos(lm, l->v[i].token.id)) continue;
-    json_t *one = likely_json(lm, l->v[i].token), *top = json_array();
-    for (uint32_t k = 0; k < l->v[i].n_top; k++) json_array_append_new(top, likely_json(lm, l->v[i].top[k]));
+  for (size_t i = 0; i < n; i++) {
+    if (tn_lm_is_eos(lm, v[i].token.id)) continue;
+    json_t *one = likely_json(lm, v[i].token), *top = json_array();
+    for (uint32_t k = 0; k < v[i].n_top; k++) json_array_append_new(top, likely_json(lm, v[i].top[k]));
     json_object_set_new(one, "top_logprobs", top);
     json_array_append_new(list, one);
   }
   return json_pack("{s:o, s:n}", "content", list, "refusal");
 }
 
-static json_t *text_json(const srv_log *l, const tn_lm *lm) {
+static json_t *text_json(const srv_log_token *v, size_t n, const tn_lm *lm, size_t *offset) {
   json_t *tokens = json_array(), *probs = json_array(), *tops = json_array(), *offsets = json_array();
-  size_t offset = 0;
-  for (size_t i = 0; i < l->n; i++) {
-    const srv_log_token *t = &l->v[i];
-    json_t *text = token_text(lm, t->token.id, NULL), *top = json_object();
-    const size_t n = json_string_length(text);
-    for (uint32_t k = 0; k < t->n_top; k++) {
-      json_t *other = token_text(lm, t->top[k].id, NULL);
-      json_object_set_new(top, json_string_value(other), json_real(shown(t->top[k].logprob)));
+  for (size_t i = 0; i < n; i++) {
+    json_t *text = token_text(lm, v[i].token.id, NULL), *top = json_object();
+    const size_t letters = count_letters(text);
+    json_array_append_new(tokens, text);
+    for (uint32_t k = 0; k < v[i].n_top; k++) {
+      json_t *other = token_text(lm, v[i].top[k].id, NULL);
+      json_object_set_new(top, json_string_value(other), json_real(shown(v[i].top[k].logprob)));
       json_decref(other);
     }
-    if (i >= l->taken) {
-      json_array_append(tokens, text);
-      json_array_append_new(probs, json_real(shown(t->token.logprob)));
-      json_array_append(tops, top);
-      json_array_append_new(offsets, json_integer((json_int_t)offset));
-    }
-    json_decref(text);
-    json_decref(top);
-    offset += n;
+    json_array_append_new(probs, json_real(shown(v[i].token.logprob)));
+    json_array_append_new(tops, top);
+    json_array_append_new(offsets, json_integer((json_int_t)*offset));
+    *offset += letters;
   }
   return json_pack("{s:o, s:o, s:o, s:o}", "tokens", tokens, "token_logprobs", probs, "top_logprobs", tops, "text_offset", offsets);
 }
 
-json_t *srv_log_json(srv_log *l, const tn_lm *lm, bool chat) {
-  json_t *j = chat ? chat_json(l, lm) : text_json(l, lm);
-  l->taken = l->n;
-  return j;
+json_t *srv_log_json(srv_log *l, const srv_log_token *v, size_t n, const tn_lm *lm, bool chat) {
+  return chat ? chat_json(v, n, lm) : text_json(v, n, lm, &l->letters);
 }

@@ -102,6 +102,14 @@ class Forms(Serving):
         self.assertEqual("".join(j["logprobs"]["tokens"]), j["text"])
         self.assertEqual([len(t) for t in j["logprobs"]["top_logprobs"]], [2] * 4)
 
+    def test_where_tokens_begin_is_counted_in_letters(self):
+        ask = {"prompt": "And", "logprobs": 2, "max_tokens": 30, "temperature": 0, "grammar": 'root ::= "\u00e9\u2014 \u00e9" "x"'}
+        log = self.server.ask(TEXT, ask)[1]["choices"][0]["logprobs"]
+        self.assertEqual(log["text_offset"], [sum(map(len, log["tokens"][:i])) for i in range(len(log["tokens"]))])
+        parts = [e["choices"][0]["logprobs"] for e in self.server.stream(TEXT, ask) if e != "[DONE]" and e["choices"][0]["logprobs"]]
+        self.assertGreater(len(parts), 1)
+        self.assertEqual({k: [x for p in parts for x in p[k]] for k in log}, log)
+
     def test_openai_client(self):
         client = self.module("openai").OpenAI(base_url=self.server.url + "/v1", api_key="none", max_retries=0)
         r = client.chat.completions.create(model="demo", messages=[{"role": "user", "content": "x"}], response_format=schema(PERSON), max_tokens=200)
