@@ -62,6 +62,9 @@ TN_API uint32_t tn_embedder_normalize(const tn_embedder *e);
 /* vectors [count, *size] of texts[i], len[i] bytes of UTF-8 each. tn_free them. count > 0. */
 TN_API TN_MUST_CHECK tn_status tn_embed(tn_embedder *e, const char *const *texts, const size_t *len, size_t count,
                                         float **vectors, size_t *size, tn_error *err);
+/* tokens[i]: how many the model gets of texts[i], special ones included, where it is cut. From any thread. */
+TN_API TN_MUST_CHECK tn_status tn_embedder_count(const tn_embedder *e, const char *const *texts, const size_t *len,
+                                                 size_t count, size_t *tokens, tn_error *err);
 /* From any thread: the tn_embed under way returns TN_E_CANCELLED soon. */
 TN_API void tn_embedder_cancel(tn_embedder *e);
 

@@ -40,9 +40,8 @@ typedef struct srv_model {
   /* While it is there, which it is while somebody uses it (loaded.c). */
   tn_lm *lm;
   tn_embedder *embedder;
-  slots *slots;              /* of a language model */
-  pthread_mutex_t embedding; /* an embedder takes one call at a time */
-  json_t *placement;         /* nodes by device, or NULL */
+  slots *slots;      /* of a language model */
+  json_t *placement; /* nodes by device, or NULL */
   srv_shape shape;           /* how its template writes calls; and whether thoughts */
   bool may_think;
   int64_t since;
@@ -150,6 +149,8 @@ void srv_model_one(srv_call *c);
 TN_MUST_CHECK tn_status srv_models_start(srv_server *s, tn_error *err);
 /* Every text ends soon, and no model comes any more. */
 void srv_models_stop(srv_server *s);
+/* It did; refused then. */
+bool srv_models_end(srv_refusal *r, srv_server *s);
 void srv_models_finish(srv_server *s);
 /* m is there until srv_model_give; waits for it. False: refused. */
 bool srv_model_take(srv_call *c, srv_model *m);

@@ -88,7 +88,6 @@ tn_status srv_models_start(srv_server *s, tn_error *err) {
   for (size_t i = 0; i < o->n_models && st == TN_OK; i++) {
     srv_model *m = &s->model[i];
     m->is = &o->models[i];
-    pthread_mutex_init(&m->embedding, NULL);
     pthread_mutex_init(&m->forming, NULL);
     if (!o->models_bytes) st = bring(s, m, err);
     m->there = !o->models_bytes;
@@ -101,7 +100,6 @@ void srv_models_finish(srv_server *s) {
     srv_model *m = &s->model[i];
     if (!m->is) continue;
     let_go(m);
-    pthread_mutex_destroy(&m->embedding);
     pthread_mutex_destroy(&m->forming);
   }
   free(s->model);
@@ -112,10 +110,20 @@ void srv_models_stop(srv_server *s) {
   pthread_mutex_lock(&s->models_lock);
   s->ends = true;
   if (s->loading) tn_runtime_cancel(s->o->rt);
-  for (size_t i = 0; i < s->o->n_models; i++)
+  for (size_t i = 0; i < s->o->n_models; i++) {
     if (s->model[i].slots) slots_cancel_all(s->model[i].slots);
+    if (s->model[i].there) tn_embedder_cancel(s->model[i].embedder);
+  }
   pthread_cond_broadcast(&s->models_news);
   pthread_mutex_unlock(&s->models_lock);
+}
+
+bool srv_models_end(srv_refusal *r, srv_server *s) {
+  pthread_mutex_lock(&s->models_lock);
+  const bool ends = s->ends;
+  pthread_mutex_unlock(&s->models_lock);
+  if (ends) srv_refuse(r, 503, "shutting_down", NULL, "the server is shutting down");
+  return ends;
 }
 
 /* --- under models_lock -------------------------------------------------------------------------------------------- */

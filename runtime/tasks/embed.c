@@ -230,6 +230,17 @@ static tn_status embed_texts(embed_job *j, const char *const *texts, const size_
   return st;
 }
 
+tn_status tn_embedder_count(const tn_embedder *e, const char *const *texts, const size_t *len, size_t count,
+                            size_t *tokens, tn_error *err) {
+  tni_error_begin(err);
+  if (!e || !texts || !len || !tokens) return tni_fail(err, TN_E_INVALID, "tn_embedder_count", "an argument is NULL");
+  tni_text_ids ids = {0};
+  const tn_status st = tni_text_ids_make(e->tok, texts, len, count, &ids, err);
+  for (size_t i = 0; st == TN_OK && i < count; i++) tokens[i] = ids.v[i].n;
+  tni_text_ids_finish(&ids);
+  return st;
+}
+
 tn_status tn_embed(tn_embedder *e, const char *const *texts, const size_t *len, size_t count, float **vectors,
                    size_t *size, tn_error *err) {
   tni_error_begin(err);

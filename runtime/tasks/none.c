@@ -51,6 +51,13 @@ tn_status tn_embed(tn_embedder *e, const char *const *texts, const size_t *len, 
   return left_out("tn_embed", err);
 }
 
+tn_status tn_embedder_count(const tn_embedder *e, const char *const *texts, const size_t *len, size_t count,
+                            size_t *tokens, tn_error *err) {
+  (void)e, (void)texts, (void)len, (void)count, (void)tokens;
+  tni_error_begin(err);
+  return left_out("tn_embedder_count", err);
+}
+
 tn_status tn_classify(tn_classifier *c, const tn_image *image, float **probabilities, size_t *count, tn_error *err) {
   (void)c, (void)image, (void)probabilities, (void)count;
   tni_error_begin(err);

@@ -41,6 +41,8 @@ GOOD = {
     ("tn_chat_score", "n"): "3", ("tn_generate_ids", "n"): "3", ("tn_lm_decode", "n"): "3",
     ("tn_generate", "n"): "4", ("tn_lm_encode", "n"): "4", ("tn_generate", "prompt"): '"Once"', ("tn_lm_encode", "text"): '"Once"',
     ("tn_embed", "count"): "1", ("tn_embed", "texts"): "x->texts", ("tn_embed", "len"): "x->lengths",
+    ("tn_embedder_count", "count"): "1", ("tn_embedder_count", "texts"): "x->texts", ("tn_embedder_count", "len"): "x->lengths",
+    ("tn_embedder_count", "tokens"): "&x->out.n2",
     ("tn_lm_encode", "ids"): "&x->out.ids", ("tn_lm_is_eos", "id"): "1", ("tn_classifier_label", "i"): "0", ("tn_model_input", "i"): "0", ("tn_model_output", "i"): "0",
     ("tn_bundle_make", "runtime"): "&x->runtime_opts",
     ("tn_chat_rewind", "n"): "3", ("tn_chat_fork", "n"): "SIZE_MAX", ("tn_chat_save", "path"): "x->out_path",

@@ -219,10 +219,12 @@ class Embeddings(Serving):
         cls.folder.cleanup()
 
     def test_vectors_are_those_of_embed(self):
-        texts = ["one text", "another"]
-        want = self.json("embed", self.vectors, "--profile", "host", "-p", texts[0], "-p", texts[1])["vectors"]
+        texts = ["one text", "another", *("word " * (1 + i * 7 % 45) + str(i) for i in range(70)), "x" * 600]  # more than a step, one that is cut
+        want = self.json("embed", self.vectors, "--profile", "host", *(a for t in texts for a in ("-p", t)))["vectors"]
         status, j = self.server.ask("/v1/embeddings", {"model": "vectors", "input": texts})
         self.assertEqual((status, [d["embedding"] for d in j["data"]]), (200, want))
+        tokens = sum(min(len(t), 512) for t in texts)
+        self.assertEqual(j["usage"], {"prompt_tokens": tokens, "total_tokens": tokens})
         one = self.server.ask("/v1/embeddings", {"model": "vectors", "input": texts[1], "encoding_format": "base64"})[1]["data"]
         raw = base64.b64decode(one[0]["embedding"])
         for got, v in zip(struct.unpack(f"<{len(raw) // 4}f", raw), want[1], strict=True):
@@ -241,6 +243,17 @@ class Embeddings(Serving):
             self.refused(400, param, path, dict(more, model="vectors"))
         self.refused(400, "model", path, {"model": "demo", "input": "x"}, words="--embedding")
         self.refused(400, "model", TEXT, {"model": "vectors", "prompt": "x"})
+
+
+    def test_who_is_gone_gets_no_vectors(self):
+        before = {m: self.server.metric(m) for m in ("embedded_texts_total", "disconnects_total")}
+        body = json.dumps({"model": "vectors", "input": ["words and " * 300] * 2048})
+        c = self.server.connect()
+        c.request("POST", "/v1/embeddings", body, {"Content-Type": "application/json"})
+        c.sock.shutdown(socket.SHUT_RDWR)
+        c.close()
+        self.server.until(lambda: self.server.metric("disconnects_total") > before["disconnects_total"])
+        self.assertLess(self.server.metric("embedded_texts_total"), before["embedded_texts_total"] + 2048)
 
 
 class Keys(Serving):
