@@ -172,6 +172,33 @@ static void test_pieces(void) {
   json_decref(tree);
 }
 
+/* Reals as few digits have them; strings that look like some stay. */
+static void test_reals(void) {
+  static const char *const kept[] = {
+      "[0.1,21.7,-3.0,1e300,0.30000000000000004,123456789012345.6,-2.5e-7]",
+      "{\"0.10000000000000001\":\"a\\\"0.10000000000000001\\\\\",\"n\":[1,true,null,2.2]}", "1.1"};
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+    json_t *j = tni_json_loadb(kept[i], strlen(kept[i]), ANY, NULL);
+    char *text = json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY);
+    CU_ASSERT_STRING_EQUAL(text, kept[i]);
+    free(text);
+    json_decref(j);
+  }
+  uint64_t state = 7;
+  for (int i = 0; i < 2000; i++) {
+    double v;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    memcpy(&v, &state, sizeof v);
+    json_t *j = json_real(v);
+    char *text = j ? json_dumps(j, JSON_ENCODE_ANY) : NULL;
+    json_t *back = text ? tni_json_loadb(text, strlen(text), ANY, NULL) : NULL;
+    CU_ASSERT(!j || json_equal(j, back));
+    free(text);
+    json_decref(j);
+    json_decref(back);
+  }
+}
+
 void suite_json(void) {
   CU_pSuite s = CU_add_suite("base: json", NULL, NULL);
   CU_add_test(s, "texts", test_texts);
@@ -181,4 +208,5 @@ void suite_json(void) {
   CU_add_test(s, "no_memory", test_no_memory);
   CU_add_test(s, "written", test_written);
   CU_add_test(s, "pieces", test_pieces);
+  CU_add_test(s, "reals", test_reals);
 }

@@ -42,6 +42,13 @@ class Forms(Serving):
         self.is_person(text)
         self.assertIsInstance(json.loads(self.choice(response_format={"type": "json_object"}, max_tokens=80)["message"]["content"]), dict)
 
+    def test_numbers_are_as_the_schema_writes_them(self):
+        numbers = {"enum": [0.1, 21.7]}
+        self.assertIn(self.choice(response_format=schema(numbers))["message"]["content"], ("0.1", "21.7"))
+        tools = [{"type": "function", "function": {"name": "set", "parameters": {"type": "object", "properties": {"x": numbers}, "required": ["x"]}}}]
+        text = self.choice(tools=tools, tool_choice="required")["message"]["tool_calls"][0]["function"]["arguments"]
+        self.assertIn(text, ('{"x": 0.1}', '{"x": 21.7}'))
+
     def test_rules(self):
         j = self.server.ask(TEXT, {"prompt": "Well, ", "grammar": 'root ::= ("yes" | "no") "!"', "max_tokens": 20, "temperature": 1})[1]
         self.assertIn(j["choices"][0]["text"], ("yes!", "no!"))
