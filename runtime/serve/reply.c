@@ -9,6 +9,16 @@
 #include "runtime/base/base.h"
 #include "runtime/serve/inside.h"
 
+/* What a browser asks before a page may send JSON, or a key: all headers that it names, which "*" would not say of
+ * Authorization. */
+static void put_preflight(srv_call *c, struct MHD_Response *r) {
+  const srv_mhd *m = &c->server->mhd;
+  const char *headers = m->value(c->connection, MHD_HEADER_KIND, "Access-Control-Request-Headers");
+  m->add_header(r, "Access-Control-Allow-Methods", "GET, POST");
+  if (headers) m->add_header(r, "Access-Control-Allow-Headers", headers);
+  m->add_header(r, "Access-Control-Max-Age", "600");
+}
+
 static void queue(srv_call *c, int status, struct MHD_Response *r, const char *type) {
   const srv_mhd *m = &c->server->mhd;
   if (!r) {
@@ -21,6 +31,7 @@ static void queue(srv_call *c, int status, struct MHD_Response *r, const char *t
   if (c->server->o->cors) {
     m->add_header(r, "Access-Control-Allow-Origin", c->server->o->cors);
     m->add_header(r, "Vary", "Origin");
+    if (status == 204) put_preflight(c, r);
   }
   if (status == 401) m->add_header(r, "WWW-Authenticate", "Bearer");
   if (status == 429 || status == 503) m->add_header(r, "Retry-After", "1");

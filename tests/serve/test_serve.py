@@ -267,6 +267,24 @@ class Keys(Serving):
         self.assertEqual(self.server.ask("/health")[0], 200)
 
 
+class OtherOrigins(Serving):
+    ARGS = ("--cors", "http://app.example")
+
+    def test_a_browser_may_send_json(self):
+        c = self.server.connect()
+        wanted = "authorization,content-type,x-stainless-lang"
+        c.request("OPTIONS", CHAT, headers={"Origin": "http://app.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": wanted})
+        r = c.getresponse()
+        r.read()
+        self.assertEqual((r.status, r.headers["Access-Control-Allow-Origin"], r.headers["Access-Control-Allow-Headers"]), (204, "http://app.example", wanted))
+        self.assertIn("POST", r.headers["Access-Control-Allow-Methods"])
+        c.request("POST", CHAT, json.dumps(ask("And")), {"Content-Type": "application/json", "Origin": "http://app.example"})
+        r = c.getresponse()
+        r.read()
+        self.assertEqual((r.status, r.headers["Access-Control-Allow-Origin"]), (200, "http://app.example"))
+        c.close()
+
+
 class Life(Case):
     def start(self, *args, **kw):
         s = Server(*args, cache=self.cache, **kw)
