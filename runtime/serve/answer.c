@@ -10,8 +10,19 @@
 #include "runtime/serve/ask.h"
 #include "runtime/serve/form.h"
 
+/* What can never run is not asked for again. */
+static bool fits(srv_ask *a) {
+  const serve_opts *o = a->call->server->o;
+  const uint64_t texts = (uint64_t)a->n * a->n_prompts, most = (uint64_t)o->slots + o->waiting;
+  if (texts <= most) return true;
+  return srv_refuse(&a->call->refusal, 400, "limit_exceeded", "n",
+                    "%u prompts with 'n' %u are %llu texts: this server takes %llu at once (--slots %u, --queue %u)",
+                    a->n_prompts, a->n, (unsigned long long)texts, (unsigned long long)most, o->slots, o->waiting);
+}
+
 static bool start(srv_ask *a) {
   srv_refusal *r = &a->call->refusal;
+  if (!fits(a)) return false;
   if (!srv_exchange_init(&a->x, a->model->slots, a->n * a->n_prompts))
     return srv_refuse(r, 503, "no_memory", NULL, "out of memory");
   if (a->chat && !(a->speech = calloc(a->x.n, sizeof *a->speech)))
@@ -27,7 +38,8 @@ static bool start(srv_ask *a) {
     if (!srv_more_start(a, &a->x.choice[i])) return srv_refuse(r, 503, "no_memory", NULL, "out of memory");
   }
   if (!srv_exchange_start(&a->x))
-    return srv_refuse(r, 429, "queue_full", NULL, "%u requests wait already (--queue)", a->call->server->o->waiting);
+    return srv_refuse(r, 429, "queue_full", NULL, "there is no room for %u more: %u texts may wait (--queue)", a->x.n,
+                      a->call->server->o->waiting);
   return true;
 }
 

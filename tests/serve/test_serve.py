@@ -338,6 +338,10 @@ class Life(Case):
         s.until(lambda: s.metric('waiting{model="demo"}') == 1)
         status, j = s.ask(TEXT, {"prompt": "And", "max_tokens": 1})
         self.assertEqual((status, j["error"]["code"]), (429, "queue_full"))
+        e = s.ask(TEXT, {"prompt": ["And"] * 2, "n": 2, "max_tokens": 1})[1]["error"]  # nor will it ever
+        self.assertEqual((e["code"], e["param"]), ("limit_exceeded", "n"))
+        for words in ("4 texts", "takes 2"):
+            self.assertIn(words, e["message"])
         streams[0].close()
         waiting.join(60)
         streams[1].close()
