@@ -81,6 +81,12 @@ typedef struct srv_server {
   atomic_ullong unsaid;    /* of its lines that were not, since */
 } srv_server;
 
+/* --- addresses that only this machine can reach (address.c) --- */
+
+bool srv_is_loopback(const struct sockaddr *a);
+/* The n letters of a Host, without its port. */
+bool srv_is_loopback_host(const char *host, size_t n);
+
 /* --- a request (call.c) --- */
 
 typedef struct srv_route srv_route;

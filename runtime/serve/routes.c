@@ -83,13 +83,12 @@ static void check_host(srv_call *c) {
   if (!c->server->loopback || !host) return;
   const char *end = host[0] == '[' ? strchr(host, ']') : strchr(host, ':');
   const size_t n = end ? (size_t)(end - host) + (host[0] == '[') : strlen(host);
-  static const char *const known[] = {"localhost", "127.0.0.1", "[::1]"};
-  for (size_t i = 0; i < 3; i++)
-    if (strlen(known[i]) == n && strncasecmp(known[i], host, n) == 0) return;
+  if ((n == 9 && strncasecmp("localhost", host, n) == 0) || srv_is_loopback_host(host, n)) return;
   for (size_t i = 0; i < o->n_names; i++)
     if (strlen(o->names[i]) == n && strncasecmp(o->names[i], host, n) == 0) return;
   srv_refuse(&c->refusal, 403, "host_not_allowed", NULL,
-             "Host is '%.100s': this server answers to localhost only (--allow-host NAME allows another name)", host);
+             "Host is '%.100s': this server answers to localhost and loopback addresses only (--allow-host NAME allows "
+             "another name)", host);
 }
 
 /* A page of anywhere may send plain text without asking the browser; JSON it may not. */

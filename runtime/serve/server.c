@@ -2,7 +2,6 @@
  *
  * A server's life: its socket, its threads, and its end.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -40,11 +39,6 @@ static bool catch_signals(void) {
 
 /* --- the socket --------------------------------------------------------------------------------------------------- */
 
-static bool is_loopback(const struct sockaddr *a) {
-  if (a->sa_family == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
-  return ntohl(((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr) >> 24 == 127;
-}
-
 static uint32_t bound_port(int fd) {
   struct sockaddr_storage a;
   socklen_t n = sizeof a;
@@ -60,7 +54,7 @@ static tn_status open_socket(srv_server *s, int *out, tn_error *err) {
   snprintf(port, sizeof port, "%u", s->o->port);
   const int rc = getaddrinfo(host, port, &hints, &a);
   if (rc) return tni_fail(err, TN_E_INVALID, host, "'%s' is no address: %s", host, gai_strerror(rc));
-  s->loopback = is_loopback(a->ai_addr);
+  s->loopback = srv_is_loopback(a->ai_addr);
   const int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
   tn_status st = TN_OK;
   if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 || bind(fd, a->ai_addr, a->ai_addrlen) != 0 ||

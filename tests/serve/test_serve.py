@@ -183,7 +183,10 @@ class Refusals(Serving):
 
     def test_what_pages_of_others_could_send(self):
         self.refused(415, None, CHAT, ask("x"), headers={"Content-Type": "text/plain"})
-        self.refused(403, None, CHAT, ask("x"), headers={"Host": "evil.example"})
+        for host in ("evil.example", "127.0.0.2.evil.example", "[::2]:80", "localhost.evil.example", "128.0.0.1"):
+            self.refused(403, None, CHAT, ask("x"), headers={"Host": host})
+        for host in ("127.0.0.2", "127.1.2.3:80", "[::1]", "[0:0::1]:80", "LOCALHOST:80"):
+            self.assertEqual(self.server.ask("/health", headers={"Host": host})[0], 200, host)
         c = self.server.connect()
         c.request("POST", CHAT, json.dumps(ask("x")), {"Content-Type": "application/json", "Origin": "http://evil.example"})
         r = c.getresponse()
