@@ -170,6 +170,26 @@ class Terminal(Typed):
         self.assertEqual(self.p.returncode, 0)
 
 
+    def test_ctrl_c_before_an_answer_forgets_the_line(self):
+        long, saved = self.tmp / "long.json", self.tmp / "c.json"
+        said = [{"role": r, "content": "In the beginning " * 250} for r in ("user", "assistant")]
+        long.write_text(json.dumps({"messages": said}))
+        self.until("> ")
+        for line in ("And then?", "/retry"):  # where a token comes before the signal there is an answer, and nothing to see
+            self.type(f"/load {long}\n")
+            self.until("> ")
+            self.type(line + "\n")
+            self.until(line[-3:])
+            time.sleep(0.1)
+            self.p.send_signal(signal.SIGINT)
+            self.until("stopped")
+            self.until("> ")
+            self.type(f"/save {saved}\n")
+            self.until("> ")
+            now = json.loads(saved.read_text())["messages"]
+            self.assertEqual([m["role"] for m in now], ["user", "assistant"] * (len(now) // 2))
+
+
 class TerminalEdited(Terminal):
     TERM = "xterm"
 

@@ -115,13 +115,13 @@ static tn_status answer(talk *t) {
   return st;
 }
 
+/* A line that got no answer is not part of the conversation: many templates refuse two of the user in a row. */
 tn_status talk_say(talk *t, const char *text) {
-  const size_t before = json_array_size(t->messages);
   json_t *content = json_string(text);
   if (!content) return talk_error(t, TN_E_INVALID, "chat", "what was typed is not valid UTF-8");
   add_message(t, "user", content);
   const tn_status st = answer(t);
-  while (st != TN_OK && st != TN_E_CANCELLED && json_array_size(t->messages) > before) drop_last(t);
+  if (!is_role(last_message(t), "assistant")) drop_last(t);
   return st;
 }
 
@@ -137,7 +137,7 @@ tn_status talk_retry(talk *t) {
   }
   t->p.seed++;
   const tn_status st = answer(t);
-  if (st != TN_OK && st != TN_E_CANCELLED && old) json_array_append(t->messages, old);
+  if (old && !is_role(last_message(t), "assistant")) json_array_append(t->messages, old);
   json_decref(old);
   return st;
 }
