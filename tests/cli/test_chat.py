@@ -76,6 +76,12 @@ class Piped(Case):
         self.assertEqual([said[0]["content"], said[1]["content"]], ["Be short", "one \ntwo"])
         self.assertIn("/system [TEXT]", r.stderr)
 
+    def test_what_is_quoted_is_no_command(self):
+        saved = self.tmp / "c.json"
+        r = self.chat('"""', "/quit", "is a command", '"""', f"/save {saved}")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual(json.loads(saved.read_text())["messages"][0]["content"], "/quit\nis a command")
+
     def test_what_cannot_be(self):
         d = self.folder(None)
         self.fails(3, "no chat template", "tenon run", args=["chat", d, "--profile", "host"], stdin="x\n")

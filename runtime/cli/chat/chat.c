@@ -58,24 +58,25 @@ static line_kind read_line(reader *r, const char *prompt, char **out) {
   return LINE;
 }
 
-/* What was typed up to where it ends: lines after a backslash, or between """. malloc'd at *out. */
-static line_kind read_message(reader *r, char **out) {
+/* What was typed up to where it ends: lines after a backslash, or (*quoted) between """. malloc'd at *out. */
+static line_kind read_message(reader *r, char **out, bool *quoted) {
   char *line, *text = NULL;
   size_t n_text = 0;
   line_kind kind = read_line(r, "> ", &line);
   if (kind != LINE) return kind;
   FILE *all = open_memstream(&text, &n_text);
   if (!all) return LINE_END;
-  bool quoted = strncmp(line, "\"\"\"", 3) == 0, first = true;
-  if (quoted) line += 3;
+  bool first = true;
+  *quoted = strncmp(line, "\"\"\"", 3) == 0;
+  if (*quoted) line += 3;
   for (;; first = false) {
     size_t n = strlen(line);
-    const bool closes = quoted && n >= 3 && strcmp(line + n - 3, "\"\"\"") == 0,
-               more = quoted ? !closes : n && line[n - 1] == '\\';
+    const bool closes = *quoted && n >= 3 && strcmp(line + n - 3, "\"\"\"") == 0,
+               more = *quoted ? !closes : n && line[n - 1] == '\\';
     if (closes) n -= 3;
-    if (!quoted && more) n--;
+    if (!*quoted && more) n--;
     /* Quotes in lines of their own are no lines of the text. */
-    if (!(quoted && n == 0 && (first || closes))) {
+    if (!(*quoted && n == 0 && (first || closes))) {
       if (ftell(all) > 0) fputc('\n', all);
       fwrite(line, 1, n, all);
     }
@@ -141,11 +142,11 @@ static bool obey(talk *t, const char *line, tn_status *st) {
 static int converse(talk *t) {
   reader r = {.terminal = isatty(STDIN_FILENO), .editor = edit_open(words)};
   char *text = NULL;
-  bool on = true;
+  bool on = true, quoted = false;
   int rc = EXIT_DONE;
   if (r.terminal) t->with->say("/help lists the commands. Ctrl-D ends.\n");
   while (on) {
-    const line_kind kind = read_message(&r, &text);
+    const line_kind kind = read_message(&r, &text, &quoted);
     if (kind == LINE_END) break;
     if (kind == LINE_INTERRUPTED) {
       cli_forget_interrupt();
@@ -154,7 +155,7 @@ static int converse(talk *t) {
     }
     tn_status st = TN_OK;
     tni_error_begin(t->with->err);
-    if (*text == '/')
+    if (*text == '/' && !quoted)
       on = obey(t, text, &st);
     else if (*text)
       st = answered(t, talk_say(t, text));
