@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import shutil
 import signal
@@ -81,6 +82,20 @@ class Piped(Case):
         r = self.chat('"""', "/quit", "is a command", '"""', f"/save {saved}")
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertEqual(json.loads(saved.read_text())["messages"][0]["content"], "/quit\nis a command")
+
+    def test_a_full_disk_leaves_what_was_saved(self):
+        saved = self.tmp / "c.json"
+        self.assertEqual(self.chat("In the beginning", f"/save {saved}").returncode, 0)
+        before = saved.read_text()
+        saved.chmod(0o600)
+        limit = lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16)))
+        r = subprocess.run([*EMULATOR, TENON, "chat", DEMO, *map(str, HOST), "-n", "2"], input=f"Another\n/save {saved}\n", capture_output=True, text=True,
+                           preexec_fn=limit, timeout=120)
+        self.assertEqual(r.returncode, 3, r.stderr)
+        self.assertIn("File too large", r.stderr)
+        self.assertEqual((saved.read_text(), [f.name for f in self.tmp.glob("c.json*")]), (before, ["c.json"]))
+        self.assertEqual(self.chat("Another", f"/save {saved}", "/save /dev/stderr").returncode, 0)
+        self.assertEqual((saved.stat().st_mode & 0o777, json.loads(saved.read_text())["messages"][0]["content"]), (0o600, "Another"))
 
     def test_what_cannot_be(self):
         d = self.folder(None)

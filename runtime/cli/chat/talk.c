@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/cli/chat/talk.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/base/base.h"
 #include "runtime/cli/chat/hear.h"
@@ -151,15 +155,33 @@ bool talk_undo(talk *t) {
 
 /* --- files --- */
 
+/* 0, or an errno. A file that was there stays until all is written, and gives its mode on; what is no file is written
+ * to. */
+static int write_line(const char *path, const char *text) {
+  struct stat was;
+  char half[PATH_MAX];
+  const bool there = stat(path, &was) == 0, through = there && !S_ISREG(was.st_mode);
+  const int n = snprintf(half, sizeof half, "%s.tmp.%ld", path, (long)getpid());
+  if (!through && (n < 0 || (size_t)n >= sizeof half)) return ENAMETOOLONG;
+  FILE *f = fopen(through ? path : half, "w");
+  if (!f) return errno;
+  int why = there && !through && fchmod(fileno(f), was.st_mode & 07777) != 0 ? errno : 0;
+  fprintf(f, "%s\n", text);
+  const int closed = tni_close_written(f);
+  if (!why) why = closed;
+  if (!why && !through && rename(half, path) != 0) why = errno;
+  if (why && !through) (void)unlink(half);
+  return why;
+}
+
 tn_status talk_save(talk *t, const char *path) {
   json_t *all = json_pack("{s:O}", "messages", t->messages);
   char *text = all ? json_dumps(all, JSON_INDENT(1)) : NULL;
-  FILE *f = text ? fopen(path, "w") : NULL;
-  bool ok = f && fputs(text, f) >= 0 && fputc('\n', f) != EOF;
-  if (f && fclose(f) != 0) ok = false;
+  const int why = text ? write_line(path, text) : ENOMEM;
   free(text);
   json_decref(all);
-  return ok ? TN_OK : talk_error(t, TN_E_IO, path, "'%s' cannot be written", path);
+  if (!why) return TN_OK;
+  return talk_error(t, tni_errno_status(why, TN_E_IO), path, "'%s' cannot be written: %s", path, strerror(why));
 }
 
 static char *state_path(const char *path) {
