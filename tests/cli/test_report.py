@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -144,6 +145,34 @@ class Report(common.Case):
         self.assertIn("w9g", re.search(r'id="w9g.check">.*?<span class=why>failed: (.*?)</span>', text).group(1))
         self.assertIn("--text FILE", text)
         self.assertEqual(sorted(p.name for p in self.tmp.iterdir()), ["cache", "r.html"])
+
+    def stamp(self, *asked):
+        """Of the first answer that is kept; no more is waited for."""
+        work = self.tmp / "stamps"
+        p = subprocess.Popen([TENON, *map(str, asked), "--work", str(work)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ, TENON_CACHE_DIR=str(self.cache)))
+        end = time.time() + 120
+        while p.poll() is None and not list(work.glob("f32.*.json")) and time.time() < end:
+            time.sleep(0.01)
+        p.send_signal(signal.SIGINT)
+        p.wait(60)
+        stamp = json.loads(next(work.glob("f32.*.json")).read_text())["stamp"]
+        shutil.rmtree(work)
+        return stamp
+
+    def test_what_answers_are_of(self):
+        model, profile = self.tmp / "model", self.profile("plugins: [host]\n")
+        shutil.copytree(DEMO, model)
+        data = model / "model.onnx_data"
+        data.write_bytes(b"x")
+        asked = ["report", model, "-o", self.tmp / "r.html", "--profile", profile, *self.SMALL]
+        first = self.stamp(*asked)
+        (model / "other.onnx_data").write_bytes(b"x")
+        self.assertEqual(self.stamp(*asked), first)
+        for path in (data, profile):
+            path.touch()
+            now = self.stamp(*asked)
+            self.assertNotEqual(now, first, path)
+            first = now
 
     def test_interrupted(self):
         self.need_plugin()

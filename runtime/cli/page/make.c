@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +18,28 @@ static void add_stamp(page_asker *a, const char *path) {
   if (!path || stat(path, &sb) != 0) return;
   snprintf(a->stamp + at, sizeof a->stamp - at, " %.60s:%lld:%lld.%09ld", path, (long long)sb.st_size,
            (long long)sb.st_mtim.tv_sec, sb.st_mtim.tv_nsec);
+}
+
+/* The model's files: those of its folder whose names begin with its own, as external data has them (model.onnx_data).
+ * Their sizes and times in sums, which hang on no order. */
+static void add_model_stamp(page_asker *a, const char *file) {
+  const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
+  char *folder = tni_path_folder(file);
+  DIR *d = folder ? opendir(folder) : NULL;
+  uint64_t n = 0, bytes = 0, times = 0;
+  for (const struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+    struct stat sb;
+    if (strncmp(e->d_name, name, strlen(name)) != 0) continue;
+    if (fstatat(dirfd(d), e->d_name, &sb, 0) != 0 || !S_ISREG(sb.st_mode)) continue;
+    n++;
+    bytes += (uint64_t)sb.st_size;
+    times += (uint64_t)sb.st_mtim.tv_sec * 1000000000u + (uint64_t)sb.st_mtim.tv_nsec;
+  }
+  if (d) closedir(d);
+  free(folder);
+  const size_t at = strlen(a->stamp);
+  snprintf(a->stamp + at, sizeof a->stamp - at, " %.60s:%llu:%llu:%llu", file, (unsigned long long)n,
+           (unsigned long long)bytes, (unsigned long long)times);
 }
 
 static tn_status find_self(page_asker *a) {
@@ -33,7 +58,8 @@ static tn_status begin(page_asker *a) {
   tn_status st = tn_model_find(p->model, NULL, &file, a->err);
   if (st != TN_OK) return st;
   snprintf(a->stamp, sizeof a->stamp, "%s", tn_version());
-  add_stamp(a, file);
+  add_model_stamp(a, file);
+  add_stamp(a, p->profile); /* a name of one is no file */
   add_stamp(a, p->text);
   add_stamp(a, p->calibration);
   tn_free(file);
