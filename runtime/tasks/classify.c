@@ -83,7 +83,7 @@ static tn_status read_prep(tn_classifier *c, const tni_folder *folder, const cha
   tn_status st = tni_prep_read(path, &c->prep, &mine.error);
   free(path);
   if (st == TN_E_UNAVAILABLE && !given) return plain_head(c, err);
-  if (st == TN_OK && c->in->dtype == TN_DT_U8 && (c->prep.rescale || c->prep.normalize))
+  if (st == TN_OK && c->in->dtype == TN_DT_U8 && (c->prep.rescale || c->prep.normalize || c->prep.again))
     st = tni_fail(&mine.error, TN_E_INVALID, c->in->name, "%s takes bytes, and preprocessing makes fractions of them",
                   c->in->name);
   return st == TN_OK ? TN_OK : tni_error_pass(err, st, &mine.error);
@@ -166,6 +166,7 @@ static tn_status load_classifier(tn_classifier *c, tn_runtime *rt, const tni_fol
   if (st == TN_OK) st = read_prep(c, folder, o ? o->preprocessor : NULL, err);
   if (st == TN_OK) st = choose_output(c, text, err);
   if (st == TN_OK) st = given ? copy_labels(c, o, err) : tni_labels_read(folder, &c->labels, &c->n_labels, err);
+  if (st == TN_OK && text) st = tni_compare_check(folder, err);
   if (st == TN_OK && text) st = encode_labels(c, folder, prompt, err);
   if (st != TN_OK || (mo.flags & (TN_MODEL_INSPECT | TN_MODEL_PACK))) return st;
   return tn_session_create(c->model, &c->session, err);

@@ -123,6 +123,19 @@ tn_status tni_embed_config_read(const tni_folder *f, tni_embed_config *out, tn_e
   return st;
 }
 
+static tn_status read_kind(const tni_at *root, void *out, tn_error *err) {
+  tni_at kind = tni_at_key(root, "model_type");
+  const char *v = json_string_value(kind.v);
+  (void)out;
+  if (!v || strncmp(v, "siglip", 6) != 0) return TN_OK;
+  return tni_at_fail(&kind, TN_E_UNSUPPORTED, err,
+                     "%.60s compares with each text alone (a sigmoid), which is not made here", v);
+}
+
+tn_status tni_compare_check(const tni_folder *f, tn_error *err) {
+  return read_file(f, "config.json", read_kind, NULL, err);
+}
+
 /* --- labels ---------------------------------------------------------------------------------------------------------
  */
 

@@ -20,6 +20,10 @@ typedef struct tni_embed_config {
 /* TN_E_UNSUPPORTED: a module that is not made here (Dense, several poolings at once). */
 TN_MUST_CHECK tn_status tni_embed_config_read(const tni_folder *f, tni_embed_config *out, tn_error *err);
 
+/* TN_E_UNSUPPORTED: the model compares images with texts otherwise than CLIP does (SigLIP: each text alone, padded to a
+ * fixed length). */
+TN_MUST_CHECK tn_status tni_compare_check(const tni_folder *f, tn_error *err);
+
 /* Names by class, malloc'd: (*out)[i] NULL where class i has none. */
 TN_MUST_CHECK tn_status tni_labels_read(const tni_folder *f, char ***out, size_t *n, tn_error *err);
 void tni_labels_free(char **labels, size_t n);

@@ -88,6 +88,20 @@ static bool is_type(const tni_at *root, const char *name) {
   return false;
 }
 
+/* Whether a number as "size" is the shorter edge: by the processor's class where that has its own way, else where a
+ * crop follows. */
+static bool is_edge(const tni_at *root, bool crops) {
+  static const struct {
+    const char *type;
+    bool edge;
+  } own[] = {{"Beit", false}, {"DeiT", false}, {"EfficientNet", false}, {"Flava", false},    {"OwlViT", false},
+             {"Bit", true},   {"CLIP", true},  {"ChineseCLIP", true},   {"Levit", true},     {"MobileNet", true},
+             {"MobileViT", true},              {"PoolFormer", true},    {"TextNet", true}};
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+    if (is_type(root, own[i].type)) return own[i].edge;
+  return crops;
+}
+
 static tn_status read_geometry(const tni_at *root, tni_prep *p, tn_error *err) {
   tni_at size = tni_at_key(root, "size"), crop = tni_at_key(root, "crop_size"), resample = tni_at_key(root, "resample");
   int64_t filter = is_type(root, "CLIP") ? TNI_FILTER_BICUBIC : TNI_FILTER_BILINEAR;
@@ -95,9 +109,13 @@ static tn_status read_geometry(const tni_at *root, tni_prep *p, tn_error *err) {
   if (st == TN_OK) st = read_flag(root, "do_resize", size.v != NULL, &p->resize, err);
   if (st == TN_OK && resample.v) st = tni_at_int(&resample, 0, TNI_FILTER_HAMMING, &filter, err);
   p->filter = (tni_filter)filter;
-  const bool edge = p->crop || json_object_get(root->v, "crop_pct") || json_is_object(size.v);
+  if (st == TN_OK && p->crop && is_type(root, "Perceiver"))
+    return tni_fail(err, TN_E_UNSUPPORTED, root->file,
+                    "do_center_crop: Perceiver's crop before resizing is not made here");
+  const bool edge = json_is_object(size.v) || is_edge(root, p->crop || json_object_get(root->v, "crop_pct"));
   if (st == TN_OK && p->resize) st = read_size(&size, &p->width, &p->height, edge ? &p->shortest : NULL, err);
   if (st == TN_OK && p->resize) st = read_crop_pct(root, p, err);
+  if (is_type(root, "Levit")) p->shortest = (uint32_t)(256.0 / 224 * p->shortest);
   if (st == TN_OK && p->crop && !p->crop_width) st = read_size(&crop, &p->crop_width, &p->crop_height, NULL, err);
   return st;
 }
@@ -108,21 +126,36 @@ static tn_status read_values(const tni_at *root, tni_prep *p, tn_error *err) {
   p->scale = 1.0 / 255;
   if (st == TN_OK) st = tni_at_number(&factor, &p->scale, err);
   if (st == TN_OK && !isfinite(p->scale)) st = tni_at_fail(&factor, TN_E_INVALID, err, "not finite");
+  if (st == TN_OK) st = read_flag(root, "rescale_offset", false, &p->offset, err);
+  if (st == TN_OK) st = read_flag(root, "include_top", is_type(root, "EfficientNet"), &p->again, err);
   if (st == TN_OK) st = read_flag(root, "do_flip_channel_order", false, &p->flip, err);
   if (st == TN_OK)
     st = read_flag(root, "do_normalize", json_object_get(root->v, "image_mean") != NULL, &p->normalize, err);
   if (st == TN_OK && p->normalize) st = read_channels(root, "image_mean", p->mean, err);
-  if (st == TN_OK && p->normalize) st = read_channels(root, "image_std", p->std, err);
-  for (size_t i = 0; st == TN_OK && p->normalize && i < 3; i++)
+  const bool divides = p->normalize || p->again;
+  if (st == TN_OK && divides) st = read_channels(root, "image_std", p->std, err);
+  for (size_t i = 0; st == TN_OK && divides && i < 3; i++)
     if (p->std[i] == 0) return tni_fail(err, TN_E_INVALID, root->file, "image_std: 0");
   return st;
 }
 
+/* What a processor does beside the steps that are made here; labels and colors without alpha are not its pixels. */
+static tn_status check_steps(const tni_at *root, tn_error *err) {
+  static const char *const made[] = {"do_resize",    "do_center_crop",        "do_rescale",       "do_normalize",
+                                     "do_convert_rgb", "do_flip_channel_order", "do_reduce_labels"};
+  const char *key;
+  json_t *v;
+  json_object_foreach(root->v, key, v) {
+    bool known = strncmp(key, "do_", 3) != 0 || !json_is_true(v);
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) known = known || strcmp(key, made[i]) == 0;
+    if (!known) return tni_fail(err, TN_E_UNSUPPORTED, root->file, "%.60s: this step is not made here", key);
+  }
+  return TN_OK;
+}
+
 static tn_status read_root(const tni_at *root, tni_prep *p, tn_error *err) {
-  bool pad = false;
   tn_status st = tni_at_object(root, err);
-  if (st == TN_OK) st = read_flag(root, "do_pad", false, &pad, err);
-  if (st == TN_OK && pad) return tni_fail(err, TN_E_UNSUPPORTED, root->file, "do_pad: padded images are not made here");
+  if (st == TN_OK) st = check_steps(root, err);
   if (st == TN_OK) st = read_geometry(root, p, err);
   return st == TN_OK ? read_values(root, p, err) : st;
 }
@@ -191,7 +224,9 @@ static void to_floats(const tni_prep *p, const uint8_t *src, uint32_t c, uint32_
     for (size_t i = 0; i < plane; i++) {
       float v = src[i * c + ch];
       if (p->rescale) v = (float)(src[i * c + ch] * p->scale);
+      if (p->rescale && p->offset) v -= 1;
       if (p->normalize) v = (v - mean) / std;
+      if (p->again) v = v / std;
       out[p->channels_last ? i * p->channels + to : to * plane + i] = v;
     }
   }

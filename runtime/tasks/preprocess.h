@@ -29,6 +29,7 @@ TN_MUST_CHECK tn_status tni_resize(const uint8_t *src, uint32_t w, uint32_t h, u
 
 typedef struct tni_prep {
   bool resize, crop, rescale, normalize, flip; /* flip: channels backwards (BGR) */
+  bool offset, again; /* EfficientNet's: 1 less after rescaling; divided by std once more at the end */
   /* Resize to width x height, or so that the shorter edge is `shortest` (then width and height are 0). */
   uint32_t width, height, shortest, crop_width, crop_height;
   tni_filter filter;

@@ -33,11 +33,15 @@ def expect(image, config, channels=3):
     im = ImageOps.exif_transpose(image).convert("RGB" if channels == 3 else "L")
     size = config.get("size")
     if config.get("do_resize", size is not None):
-        edge = size.get("shortest_edge") if isinstance(size, dict) else size if config.get("do_center_crop") else None
+        kind = config.get("image_processor_type", "")
+        by_edge = kind.startswith("Levit") or (config.get("do_center_crop") and not kind.startswith("DeiT"))
+        edge = size.get("shortest_edge") if isinstance(size, dict) else size if by_edge else None
         if isinstance(size, int) and edge is None:
             size = {"width": size, "height": size}
         if edge and "crop_pct" in config:
             edge = int(edge / config["crop_pct"])
+        if edge and kind.startswith("Levit"):
+            edge = int(256 / 224 * edge)
         if edge:
             w, h = im.size
             small, large = min(w, h), max(w, h)
@@ -58,10 +62,14 @@ def expect(image, config, channels=3):
     v = x.astype(np.float32)
     if config.get("do_rescale", True):
         v = (x * config.get("rescale_factor", 1 / 255)).astype(np.float32)
+    if config.get("rescale_offset"):
+        v = v - np.float32(1)
     if config.get("do_flip_channel_order"):
         v = v[..., ::-1]
     if "image_mean" in config:
         v = (v - np.float32(config["image_mean"])) / np.float32(config["image_std"])
+    if config.get("include_top", config.get("image_processor_type", "").startswith("EfficientNet")):
+        v = v / np.float32(config["image_std"])
     return v.transpose(2, 0, 1)[None].astype(np.float32)
 
 
@@ -85,6 +93,12 @@ def resizing():
                 {"size": 30, "do_center_crop": True, "crop_size": 50},
                 {"size": 17, "do_rescale": False}, {"size": 40, "do_flip_channel_order": True, "rescale_factor": 0.5},
                 {"size": {"shortest_edge": 20}, "crop_pct": 0.875, "resample": 3, "image_mean": 0.5, "image_std": 0.25},
+                {"image_processor_type": "EfficientNetImageProcessor", "size": 20, "do_center_crop": False, "image_mean": MEAN, "image_std": STD},
+                {"image_processor_type": "EfficientNetImageProcessor", "size": 20, "rescale_factor": 1 / 127.5, "rescale_offset": True, "include_top": False},
+                {"size": 20, "include_top": True, "image_std": STD, "do_normalize": False},
+                {"image_processor_type": "LevitImageProcessor", "size": {"shortest_edge": 28}, "do_center_crop": True, "crop_size": 28},
+                {"image_processor_type": "LevitFeatureExtractor", "size": 28},
+                {"image_processor_type": "DeiTImageProcessor", "size": 32, "do_center_crop": True, "crop_size": {"height": 28, "width": 28}, "resample": 3},
                 {"do_resize": False}]
     for w, h in ((64, 48), (23, 57), (9, 200), (31, 24), (1, 1)):
         im = picture(w, h)
@@ -92,7 +106,7 @@ def resizing():
         for c in configs:
             if max(w, h) > 100 and "crop_pct" in c:
                 continue
-            c = {k: ([v] * 3 if k.startswith("image_") and not isinstance(v, list) else v) for k, v in c.items()}
+            c = {k: ([v] * 3 if k in ("image_mean", "image_std") and not isinstance(v, list) else v) for k, v in c.items()}
             p = write_json(d + "/p.json", c)
             same(pixels(d, path, "--preprocessor", p), expect(im, c), f"{w}x{h} {c}")
 
@@ -212,8 +226,10 @@ def bad():
     for config, word in (({"size": {"width": 3}}, "size"), ({"size": {"height": 0, "width": 3}}, "size.height"),
                          ({"size": 4, "image_mean": [1, 2], "image_std": 1}, "image_mean"), ({"size": 4, "image_mean": 1}, "image_std"),
                          ({"size": 4, "image_mean": 1, "image_std": 0}, "image_std"), ({"size": 4, "do_pad": True}, "do_pad"),
+                         ({"size": 4, "do_color_quantize": True}, "do_color_quantize"),
+                         ({"size": 4, "do_center_crop": True, "crop_size": 4, "image_processor_type": "PerceiverImageProcessor"}, "do_center_crop"),
                          ({"size": 4, "resample": 9}, "resample"), ([], "object"), ({"size": {"shortest_edge": 99999}}, "shortest_edge")):
-        code = 4 if word == "do_pad" or config == {"size": {"width": 3}} else 3
+        code = 4 if word.startswith("do_") or config == {"size": {"width": 3}} else 3
         check(word in tenon("classify", d, "--image", d + "/x.png", "--preprocessor", write_json(d + "/p.json", config), code=code)[1], config)
     check("16 x 20" in tenon("classify", d, "--image", d + "/x.png", "--preprocessor", write_json(d + "/p.json", {"size": 4}), code=3)[1],
           "another size than the model's")

@@ -175,6 +175,9 @@ def clip():
         rows = json.loads(tenon("classify", d, "--image", d + "/x.png", "--labels", ",".join(labels), "--prompt", prompt, "--format", "json"))["rows"]
         check([r["label"] for r in rows] == [labels[i] for i in np.argsort(-want)], rows)
         check(max(abs(float(r["probability"]) - want[int(r["class"])]) for r in rows) < 1e-5, "probabilities")
+    write_json(d + "/config.json", {"model_type": "siglip"})
+    check("model_type" in tenon("classify", d, "--image", d + "/x.png", "--labels", "a", code=4)[1], "each text alone")
+    write_json(d + "/config.json", {"model_type": "clip"})
     check("labels" in tenon("classify", d, "--image", d + "/x.png", code=3)[1], "no labels")
     check("{}" in tenon("classify", d, "--image", d + "/x.png", "--labels", "a", "--prompt", "x", code=3)[1], "a prompt without a place")
     check("pixel_values" in tenon("embed", d, "-p", "x", code=4)[1], "a model of pictures embeds no texts")
