@@ -121,11 +121,9 @@ static tn_status take_ids(tn_batch *b, uint32_t slot, uint32_t from, size_t same
   return st;
 }
 
-static tn_status check_start(const tn_batch *b, const int32_t *ids, size_t n, const tn_gen_params *p, tn_error *err) {
+static tn_status check_start(const int32_t *ids, size_t n, const tn_gen_params *p, tn_error *err) {
   if (!n || !ids) return tni_fail(err, TN_E_INVALID, "ids", "there is no token to begin with");
-  if (p) return tni_sized(&p->h, sizeof p->h, "tn_gen_params", err);
-  (void)b;
-  return TN_OK;
+  return p ? tni_sized(&p->h, sizeof p->h, "tn_gen_params", err) : TN_OK;
 }
 
 tn_status tn_batch_start(tn_batch *b, const int32_t *ids, size_t n, const tn_gen_params *p, tn_token_fn fn, void *user,
@@ -135,7 +133,7 @@ tn_status tn_batch_start(tn_batch *b, const int32_t *ids, size_t n, const tn_gen
   TNI_NOT_NULL(slot);
   uint32_t from;
   size_t same;
-  tn_status st = check_start(b, ids, n, p, err);
+  tn_status st = check_start(ids, n, p, err);
   if (st != TN_OK) return st;
   /* Ids and parameters are looked at before a slot loses what it holds. */
   tn_chat *trial = tni_chat_bare(b->lm, b->context);

@@ -49,7 +49,7 @@ static bool read_sampler(srv_ask *a) {
   tn_gen_params *p = &a->params;
   double temp = p->temperature, top_p = p->top_p, min_p = p->min_p, repeat = p->repeat_penalty;
   int64_t top_k = p->top_k, seed = 0;
-  a->seeded = json_is_integer(json_object_get(b, "seed"));
+  const bool seeded = json_is_integer(json_object_get(b, "seed"));
   const bool good = srv_real(r, b, "", "temperature", 0, 100, &temp) && srv_real(r, b, "", "top_p", 0, 1, &top_p) &&
                     srv_real(r, b, "", "min_p", 0, 1, &min_p) && srv_count(r, b, "", "top_k", 0, INT32_MAX, &top_k) &&
                     srv_real(r, b, "", "repeat_penalty", 1e-3, 1e3, &repeat) &&
@@ -60,7 +60,7 @@ static bool read_sampler(srv_ask *a) {
   p->min_p = (float)min_p;
   p->top_k = (uint32_t)top_k;
   p->repeat_penalty = (float)repeat;
-  p->seed = a->seeded ? (uint64_t)seed : random64();
+  p->seed = seeded ? (uint64_t)seed : random64();
   return true;
 }
 

@@ -27,11 +27,10 @@ typedef struct srv_ask {
   srv_call *call;
   srv_model *model;
   json_t *body; /* holds what the fields below point to */
-  bool chat, stream, usage, echo;
+  bool chat, stream, usage;
   char id[48];
   int64_t created;
   tn_gen_params params;
-  bool seeded;
   const char *stop[SRV_MAX_STOP];
   uint32_t n;        /* choices of a prompt */
   int64_t max_tokens; /* 0: as far as it goes */
@@ -45,7 +44,7 @@ typedef struct srv_ask {
   srv_exchange x;
   srv_said *speech; /* [x.n]; of chat */
   uint32_t roles; /* streams: choices that said who speaks */
-  bool counted, over;
+  bool counted;
 } srv_ask;
 
 /* Takes body over. NULL: no memory, refused. */

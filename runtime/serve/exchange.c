@@ -47,7 +47,7 @@ static void on_done(void *user, tn_status st, const tn_error *err) {
 
 bool srv_exchange_init(srv_exchange *x, slots *s, uint32_t n) {
   pthread_condattr_t attr;
-  *x = (srv_exchange){.slots = s, .n = n, .choice = calloc(n, sizeof *x->choice), .began_ns = tni_now_ns()};
+  *x = (srv_exchange){.slots = s, .n = n, .choice = calloc(n, sizeof *x->choice)};
   if (!x->choice) return false;
   pthread_mutex_init(&x->lock, NULL);
   pthread_condattr_init(&attr);

@@ -32,7 +32,7 @@ struct srv_exchange {
   srv_choice *choice;
   uint32_t n, added, open; /* open: added and not ended */
   bool no_memory;
-  int64_t began_ns, first_ns; /* first_ns: when the first token came, 0: not yet */
+  int64_t first_ns; /* when the first token came, 0: not yet */
 };
 
 /* n choices, whose jobs the caller fills (ids, n, params). False: no memory. */

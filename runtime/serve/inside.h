@@ -130,7 +130,6 @@ void srv_send_refusal(srv_call *c);
 /* Events of text/event-stream. `more` is called when everything was sent: it adds to out, waiting for something, and is
  * false after the last. finish frees user. */
 struct srv_stream {
-  srv_call *call;
   bool (*more)(void *user, FILE *out);
   void (*finish)(void *user);
   void *user;

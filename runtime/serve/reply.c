@@ -107,7 +107,7 @@ void srv_send_stream(srv_call *c, bool (*more)(void *user, FILE *out), void (*fi
     c->cut = true;
     return;
   }
-  *s = (srv_stream){.call = c, .more = more, .finish = finish, .user = user};
+  *s = (srv_stream){.more = more, .finish = finish, .user = user};
   c->stream = s;
   struct MHD_Response *r = m->response_of_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, s, NULL);
   if (r) m->add_header(r, "X-Accel-Buffering", "no"); /* nginx sends events as they come */
