@@ -98,6 +98,7 @@ typedef struct srv_call {
   int fd;
   const srv_route *route; /* NULL: refused before */
   srv_model *model;       /* that the request uses, or NULL */
+  const char *url;        /* while it is answered */
   char *body;
   size_t n_body, cap_body, dropped;
   srv_refusal refusal;

@@ -36,6 +36,15 @@ static srv_model *named(srv_call *c, const char *name) {
   return NULL;
 }
 
+void srv_model_one(srv_call *c) {
+  const srv_model *m = named(c, c->url + strlen(c->route->path));
+  if (!m) return;
+  pthread_mutex_lock(&c->server->models_lock);
+  json_t *j = model_json(m);
+  pthread_mutex_unlock(&c->server->models_lock);
+  srv_send_json(c, 200, j);
+}
+
 static srv_model *model_of(srv_call *c, const json_t *body) {
   const char *name = NULL;
   if (!srv_text(&c->refusal, body, "", "model", &name)) return NULL;

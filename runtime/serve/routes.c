@@ -16,6 +16,7 @@ static const srv_route routes[] = {
     {"GET", "/ready", srv_ready, true},
     {"GET", "/metrics", srv_show_metrics, false},
     {"GET", "/v1/models", srv_models, false},
+    {"GET", "/v1/models/", srv_model_one, false},
     {"POST", "/v1/chat/completions", srv_chat, false},
     {"POST", "/v1/completions", srv_complete, false},
     {"POST", "/v1/embeddings", srv_embeddings, false},
@@ -32,6 +33,13 @@ void srv_no_responses(srv_call *c) {
 static void no_content(srv_call *c) { srv_send_text(c, 204, "text/plain", strdup("")); }
 static const srv_route preflight = {"OPTIONS", "", no_content, true};
 
+/* "/" is a path of its own; another that ends so is followed by a name. */
+static bool is_path(const char *path, const char *url) {
+  const size_t n = strlen(path);
+  if (n == 1 || path[n - 1] != '/') return strcmp(path, url) == 0;
+  return strncmp(path, url, n) == 0 && url[n];
+}
+
 static void find_route(srv_call *c, const char *method, const char *url) {
   const char *other = NULL;
   if (c->server->o->cors && strcmp(method, "OPTIONS") == 0) {
@@ -39,7 +47,7 @@ static void find_route(srv_call *c, const char *method, const char *url) {
     return;
   }
   for (size_t i = 0; i < ROUTES && !c->route; i++) {
-    if (strcmp(routes[i].path, url) != 0) continue;
+    if (!is_path(routes[i].path, url)) continue;
     if (strcmp(routes[i].method, method) == 0 || (strcmp(method, "HEAD") == 0 && strcmp(routes[i].method, "GET") == 0))
       c->route = &routes[i];
     else
@@ -180,6 +188,7 @@ enum MHD_Result srv_handle(void *server, struct MHD_Connection *connection, cons
   }
   if (c->sent) return MHD_YES;
   c->server->mhd.set_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0u);
+  c->url = url;
   if (!c->refusal.status) c->route->answer(c);
   if (!c->sent && !c->gone && c->refusal.status) srv_send_refusal(c);
   return c->sent && !c->cut ? MHD_YES : MHD_NO;

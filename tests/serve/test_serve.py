@@ -89,6 +89,10 @@ class Answers(Serving):
         status, j = self.server.ask("/v1/models")
         self.assertEqual((status, j["data"][0]["id"]), (200, "demo"))
         self.assertIn("host", j["data"][0]["placement"])
+        self.assertEqual(self.server.ask("/v1/models/demo"), (200, j["data"][0]))
+        self.refused(404, "model", "/v1/models/dem", words="GET /v1/models")
+        self.refused(404, None, "/v1/models/")
+        self.refused(405, None, "/v1/models/demo", {})
         self.assertEqual(self.server.ask("/health"), (200, {"status": "ok"}))
         self.assertEqual(self.server.ask("/ready"), (200, {"status": "ready"}))
         before = self.server.metric('tokens_total{kind="generated"}')
@@ -110,6 +114,7 @@ class Answers(Serving):
         openai = self.module("openai")
         client = openai.OpenAI(base_url=self.server.url + "/v1", api_key="none", max_retries=0)
         self.assertEqual([m.id for m in client.models.list()], ["demo"])
+        self.assertEqual(client.models.retrieve("demo").id, "demo")
         r = client.chat.completions.create(model="demo", messages=said("And God said"), max_tokens=10, temperature=0)
         stream = client.chat.completions.create(model="demo", messages=said("And God said"), max_tokens=10, temperature=0, stream=True,
                                                 stream_options={"include_usage": True})
@@ -265,6 +270,7 @@ class Keys(Serving):
     def test_a_key_is_needed(self):
         for headers in ({}, {"Authorization": "Bearer sesam"}, {"Authorization": "Bearer sesame2"}, {"Authorization": "sesame"}, {"Authorization": "Bearer "}):
             self.refused(401, None, "/v1/models", headers=headers)
+            self.refused(401, None, "/v1/models/nobody", headers=headers)
             self.refused(401, None, "/metrics", headers=headers)
         self.assertEqual(self.server.ask("/v1/models", headers={"Authorization": "Bearer sesame"})[0], 200)
         self.assertEqual(self.server.ask("/health")[0], 200)
