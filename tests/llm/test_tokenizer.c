@@ -61,6 +61,40 @@ static void test_merge_order(void) {
   free(b);
 }
 
+/* whose: 't' for each byte that the template wrote. */
+static void marks(const tni_tokenizer *t, const char *text, const char *whose, const int32_t *want, size_t n) {
+  uint8_t mine[64];
+  tni_ids ids = {0};
+  CU_ASSERT_EQUAL_FATAL(strlen(text), strlen(whose));
+  for (size_t i = 0; whose[i]; i++) mine[i] = whose[i] == 't';
+  CU_ASSERT_EQUAL(tni_tokenizer_encode_marked(t, text, mine, strlen(text), &ids, NULL), TN_OK);
+  const bool same = ids.n == n && memcmp(ids.v, want, n * sizeof *want) == 0;
+  if (!same) printf("\n  %s: %zu ids", text, ids.n);
+  CU_ASSERT(same);
+  tni_ids_free(&ids);
+}
+
+/* A special token is the template's whether it is searched before the normalizer or after it, and typed it is text. */
+static void test_marked(void) {
+  char *after = edited(tiny_tokenizer, "\"normalized\":false", "\"normalized\":true");
+  char *plain = edited(after, "{\"type\":\"Lowercase\"}", "null");
+  tni_tokenizer *all[] = {parse(tiny_tokenizer), parse(after), parse(plain)};
+  for (size_t i = 0; i < 3; i++) {
+    marks(all[i], "<s>ab<s>c", "ttt..tttt", (int32_t[]){6, 4, 6, 3}, 4);
+    marks(all[i], "<s>ab<s>c", "ttt......", (int32_t[]){6, 4, 0, 0, 0, 3}, 6);
+    marks(all[i], "<s>ab<s>c", "ttt....tt", (int32_t[]){6, 4, 0, 0, 0, 3}, 6);
+    tni_tokenizer_destroy(all[i]);
+  }
+  tni_tokenizer *t = parse(after); /* the normalizer changes what stands between the tokens */
+  marks(t, "<s>aB<s>C", "ttt..tttt", (int32_t[]){6, 4, 6, 3}, 4);
+  marks(t, "<s>aB<S>c", "ttt......", (int32_t[]){6, 4, 0, 0, 0, 3}, 6);
+  marks(t, "<s><s>", "ttt...", (int32_t[]){6, 0, 0, 0}, 4);
+  marks(t, "<S>", "...", (int32_t[]){0, 0, 0}, 3);
+  tni_tokenizer_destroy(t);
+  free(plain);
+  free(after);
+}
+
 static void test_invalid_text(void) {
   static const struct {
     const char *text;
@@ -364,6 +398,7 @@ void add_tokenizer_suite(void) {
   CU_pSuite s = CU_add_suite("tokenizer", NULL, NULL);
   CU_add_test(s, "a tiny file", test_tiny);
   CU_add_test(s, "merges by rank", test_merge_order);
+  CU_add_test(s, "special tokens of a marked text", test_marked);
   CU_add_test(s, "invalid UTF-8", test_invalid_text);
   CU_add_test(s, "decoding id by id", test_stream);
   CU_add_test(s, "regex translation", test_translate);

@@ -221,6 +221,7 @@ struct tni_tokenizer {
   tni_added *added;
   size_t n_added;
   tni_added_set raw, normalized;
+  tni_added_set special; /* the special ones of `normalized` by their content, for marked texts */
   bool truncate, truncate_left; /* truncate, max_length: as tni_tokenizer_limit says */
   size_t max_length;
   bool has_pad; /* the file pads batches, with pad_id */
@@ -255,7 +256,7 @@ TN_MUST_CHECK tn_status tni_unigram_read(tni_reader *r, const tni_at *a);
 void tni_byte_ids(tni_tok_model *m); /* of the vocabulary's byte tokens */
 /* Reads the list only: ids and flags. */
 TN_MUST_CHECK tn_status tni_added_read(tni_reader *r, const tni_at *a);
-/* Builds both sets; the normalizer must be there. */
+/* Builds the sets; the normalizer must be there. */
 TN_MUST_CHECK tn_status tni_added_build(tni_reader *r);
 TN_MUST_CHECK tn_status tni_limits_read(tni_reader *r, const tni_at *truncation, const tni_at *padding);
 void tni_decs_flatten(tni_tokenizer *t); /* sets fused and whole */

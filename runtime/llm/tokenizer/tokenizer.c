@@ -101,23 +101,50 @@ void tni_tokenizer_destroy(tni_tokenizer *t) {
 
 /* --- encoding ----------------------------------------------------------------------------------------------------- */
 
-/* Text between tokens found in the raw text: normalize it, then look for the tokens that are searched afterwards. */
+/* Text between tokens found in the raw text: normalize it, then look for the tokens that are searched afterwards. Whose
+ * bytes they are is known as long as the normalizer leaves them as they were. lost: set, with nothing added, where that
+ * is not known any more and somebody typed a part; NULL: then none of the text is the template's. */
 static tn_status add_text(const tni_tokenizer *t, tni_work *w, const char *s, const uint8_t *mine, tni_tok_piece p,
-                          tn_error *err) {
+                          bool *lost, tn_error *err) {
   tni_str_clear(&w->norm);
   tni_str_add(&w->norm, s + p.off, p.n);
   w->norm.zero = p.zero;
   tn_status st = tni_normalize(t, w, err);
   if (st != TN_OK) return st;
+  const bool changed = w->norm.n != p.n || (p.n && memcmp(w->norm.v, s + p.off, p.n) != 0);
+  const bool hidden = changed && mine && memchr(mine + p.off, 0, p.n);
+  if (hidden && lost) {
+    *lost = true;
+    return TN_OK;
+  }
   size_t base = w->text.n;
-  /* Whose bytes they are is not known any more after the normalizer: none of a piece's may be a value's. */
-  const bool typed = mine && p.n && memchr(mine + p.off, 0, p.n);
-  uint8_t *none = typed ? calloc(w->norm.n + 1, 1) : NULL;
-  if (typed && !none) return tni_fail_memory(err, "text");
-  tni_added_split(&t->normalized, w->norm.n ? w->norm.v : "", none, w->norm.n, w->norm.zero, base, &w->pieces);
+  uint8_t *none = hidden ? calloc(w->norm.n + 1, 1) : NULL;
+  if (hidden && !none) return tni_fail_memory(err, "text");
+  tni_added_split(&t->normalized, w->norm.n ? w->norm.v : "", changed || !mine ? none : mine + p.off, w->norm.n,
+                  w->norm.zero, base, &w->pieces);
   free(none);
   tni_str_add(&w->text, w->norm.v, w->norm.n);
   return w->text.failed || w->norm.failed ? tni_fail_memory(err, "text") : TN_OK;
+}
+
+/* The same for a piece of a text that may be marked. Where the normalizer changes it, the special tokens that the template wrote
+ * are cut out before: there each byte is still known. */
+static tn_status add_marked(const tni_tokenizer *t, tni_work *w, const char *s, const uint8_t *mine, tni_tok_piece p,
+                            tn_error *err) {
+  bool lost = false;
+  tn_status st = add_text(t, w, s, mine, p, &lost, err);
+  if (st != TN_OK || !lost) return st;
+  tni_tok_pieces parts = {0};
+  tni_added_split(&t->special, s + p.off, mine + p.off, p.n, p.zero, p.off, &parts);
+  if (parts.failed) st = tni_fail_memory(err, "text");
+  for (size_t i = 0; st == TN_OK && i < parts.n; i++) {
+    if (parts.v[i].id >= 0)
+      tni_pieces_add(&w->pieces, parts.v[i]);
+    else
+      st = add_text(t, w, s, mine, parts.v[i], NULL, err);
+  }
+  free(parts.v);
+  return st;
 }
 
 /* Special ids from `from` on, but the one of unknown text. */
@@ -154,7 +181,7 @@ static tn_status encode_one(const tni_tokenizer *t, tni_work *w, const char *s, 
     if (p.id >= 0)
       tni_pieces_add(&w->pieces, p);
     else
-      st = add_text(t, w, s, mine, p, err);
+      st = add_marked(t, w, s, mine, p, err);
   }
   if (st == TN_OK && (w->next.failed || w->pieces.failed)) st = tni_fail_memory(err, "text");
   if (st == TN_OK) st = tni_pre_tokenize(t, w, err);
