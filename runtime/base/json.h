@@ -24,8 +24,9 @@ bool tni_json_short(void);
 /* Says so: an allocation failed and its function cannot. */
 void tni_json_lacked(void);
 /* json_loadb, by a parser of its own (json_parse.c), for the flags JSON_ALLOW_NUL, JSON_DECODE_ANY,
- * JSON_DECODE_INT_AS_REAL, JSON_DISABLE_EOF_CHECK and JSON_REJECT_DUPLICATES: nested 2,048 deep at most. e may be NULL; its
- * position is that of the end where all is well. */
+ * JSON_DISABLE_EOF_CHECK, JSON_REJECT_DUPLICATES and TNI_JSON_LARGE_AS_REAL: nested 2,048 deep at most. e may be NULL;
+ * its position is that of the end where all is well. */
+enum { TNI_JSON_LARGE_AS_REAL = 1 << 20 }; /* whole numbers that 64 bits do not hold are reals, not an error */
 json_t *tni_json_loadb(const char *text, size_t n, size_t flags, json_error_t *e);
 
 /* Strings that come again and again (types, devices): one value for all that are equal, as nobody changes one of them.

@@ -202,9 +202,9 @@ static json_t *take_number(parser *s) {
   bool real;
   json_int_t v;
   if (!scan_number(s, &real)) return fail_at(s, from, json_error_invalid_syntax, "invalid token");
-  if (real || s->flags & JSON_DECODE_INT_AS_REAL) return take_real(s, from);
-  if (!to_integer(from, s->p, &v)) return fail_at(s, from, json_error_numeric_overflow, "too big integer");
-  return made(s, json_integer(v));
+  if (!real && to_integer(from, s->p, &v)) return made(s, json_integer(v));
+  if (real || s->flags & TNI_JSON_LARGE_AS_REAL) return take_real(s, from);
+  return fail_at(s, from, json_error_numeric_overflow, "too big integer");
 }
 
 /* --- values ------------------------------------------------------------------------------------------------------ */

@@ -9,7 +9,7 @@
 json_t *srv_body(srv_call *c) {
   json_error_t e = {.line = -1};
   tni_json_begin();
-  json_t *j = json_loadb(c->body ? c->body : "", c->n_body, 0, &e);
+  json_t *j = json_loadb(c->body ? c->body : "", c->n_body, TNI_JSON_LARGE_AS_REAL, &e);
   if (!j && tni_json_no_memory(&e)) {
     srv_refuse(&c->refusal, 503, "no_memory", NULL, "out of memory");
   } else if (!j) {

@@ -13,7 +13,7 @@
 
 #undef json_loadb
 
-enum { REJECT = JSON_REJECT_DUPLICATES, NUL = JSON_ALLOW_NUL, REAL = JSON_DECODE_INT_AS_REAL, ANY = JSON_DECODE_ANY };
+enum { REJECT = JSON_REJECT_DUPLICATES, NUL = JSON_ALLOW_NUL, ANY = JSON_DECODE_ANY };
 
 static const char *const texts[] = {
     "{}", "[]", " [ ] ", "[1,2,3]", "[-0, 0, -1, 9223372036854775807, -9223372036854775808]", "[9223372036854775808]",
@@ -40,7 +40,7 @@ static void same(const char *text, size_t n, size_t flags) {
 }
 
 static void test_texts(void) {
-  static const size_t flags[] = {0, REJECT, NUL | REJECT, REAL, ANY, ANY | NUL};
+  static const size_t flags[] = {0, REJECT, NUL | REJECT, ANY, ANY | NUL};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     for (size_t f = 0; f < sizeof flags / sizeof *flags; f++) same(texts[i], strlen(texts[i]), flags[f]);
   json_error_t e; /* what callers ask for */
@@ -48,6 +48,18 @@ static void test_texts(void) {
   CU_ASSERT(!tni_json_loadb("[1e999]", 7, 0, &e) && json_error_code(&e) == json_error_numeric_overflow);
   same("[\"a\0b\"]", 7, NUL);
   same("[1]\0", 4, 0);
+}
+
+/* Only what 64 bits do not hold is a real. */
+static void test_large(void) {
+  const char text[] = "[255, 9223372036854775807, 18446744073709551615, -9223372036854775809, 2.5]";
+  json_t *j = tni_json_loadb(text, sizeof text - 1, TNI_JSON_LARGE_AS_REAL, NULL);
+  CU_ASSERT_EQUAL_FATAL(json_array_size(j), 5);
+  CU_ASSERT_EQUAL(json_integer_value(json_array_get(j, 0)), 255);
+  CU_ASSERT_EQUAL(json_integer_value(json_array_get(j, 1)), INT64_MAX);
+  for (size_t i = 2; i < 5; i++) CU_ASSERT(json_is_real(json_array_get(j, i)));
+  CU_ASSERT_EQUAL(json_real_value(json_array_get(j, 2)), 18446744073709551616.0);
+  json_decref(j);
 }
 
 static void test_damaged(void) {
@@ -202,6 +214,7 @@ static void test_reals(void) {
 void suite_json(void) {
   CU_pSuite s = CU_add_suite("base: json", NULL, NULL);
   CU_add_test(s, "texts", test_texts);
+  CU_add_test(s, "large whole numbers", test_large);
   CU_add_test(s, "damaged", test_damaged);
   CU_add_test(s, "deep", test_deep);
   CU_add_test(s, "place", test_place);

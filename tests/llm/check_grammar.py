@@ -82,6 +82,7 @@ MUST_BE_REFUSED = [
     ('{"type": "string", "pattern": "(a)\\\\1"}', "UNSUPPORTED", "schema: pattern: column"),
     ('{"oneOf": [{"type": "integer"}, {"type": "number"}]}', "UNSUPPORTED", "schema: oneOf"),
     ('{"type": "array", "uniqueItems": true, "minItems": 2}', "UNSUPPORTED", "schema: uniqueItems"),
+    ('{"enum": [18446744073709551615]}', "UNSUPPORTED", "63 bits"),
     ('{"type": "number", "multipleOf": 0.01}', "UNSUPPORTED", "schema: multipleOf"),
     ('{"type": "object", "properties": {"n": {"$ref": "#"}}, "required": ["n"]}', "INVALID", "no text"),
     ('{"anyOf": 3}', "INVALID", "schema: anyOf"),

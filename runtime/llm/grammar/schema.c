@@ -217,6 +217,8 @@ static bool value_fits(tni_schema *s, const json_t *v, const json_t *schema, boo
   if (json_is_real(v) && floor(json_real_value(v)) == json_real_value(v)) type |= TNI_TYPE_INTEGER;
   *fits = (types & type) != 0;
   if (!*fits) return true;
+  if (s->large && json_is_real(v) && fabs(json_real_value(v)) >= (double)INT64_MAX)
+    return tni_schema_fail(s, TN_E_UNSUPPORTED, NULL, "a constant of more than 63 bits");
   for (size_t i = 0; i < KEYWORDS; i++) {
     if (!json_object_get(schema, keywords[i].name) || (keywords[i].types && !(keywords[i].types & type))) continue;
     for (size_t k = 0; k < sizeof hard / sizeof *hard; k++)
@@ -358,13 +360,21 @@ static void make_blank(tni_schema *s) {
   tni_auto_free(s->a, cur, r.end);
 }
 
+/* true and false are schemas too. Bounds that no integer holds ("maximum": 18446744073709551615) are reals. */
+static json_t *read_text(tni_schema *s, const char *text, size_t n, json_error_t *e) {
+  const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
+  json_t *root = json_loadb(text, n, flags, e);
+  s->large = !root && json_error_code(e) == json_error_numeric_overflow;
+  return s->large ? json_loadb(text, n, flags | TNI_JSON_LARGE_AS_REAL, e) : root;
+}
+
 tn_status tni_compile_schema(tni_auto *a, const char *text, size_t n, uint32_t *rule, tn_error *err) {
   tni_schema s = {.a = a, .err = err};
   json_error_t e = {.line = -1};
   tni_json_begin();
   s.rules = tni_map_create();
   s.kept = json_array();
-  s.root = json_loadb(n ? text : "", n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e); /* true and false are schemas too */
+  s.root = read_text(&s, n ? text : "", n, &e);
   if (!s.rules || !s.kept || tni_json_short() || (!s.root && tni_json_no_memory(&e)))
     tni_schema_memory(&s);
   else if (!s.root)

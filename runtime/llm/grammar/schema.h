@@ -31,7 +31,8 @@ typedef struct tni_schema {
   uint32_t blank; /* rule: space between tokens, or none */
   tni_str path;   /* "properties.age" */
   unsigned depth;
-  size_t n_rules;
+  size_t n_rules, key_bytes, work;
+  bool large; /* a whole number has more than 63 bits, and was read as a real */
   tn_error *err;
   tn_status st; /* the first failure */
 } tni_schema;

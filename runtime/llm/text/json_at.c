@@ -10,11 +10,9 @@
 /* Both parsers below pass here so that the same files are accepted everywhere. */
 tn_status tni_json_parse(const char *text, size_t n, const char *file, json_t **out, tn_error *err) {
   json_error_t je;
-  size_t flags = JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES;
-  json_t *v = json_loadb(text ? text : "", n, flags, &je);
   /* tokenizer_config.json writes "no limit" as an integer of 31 digits */
-  if (!v && json_error_code(&je) == json_error_numeric_overflow)
-    v = json_loadb(text ? text : "", n, flags | JSON_DECODE_INT_AS_REAL, &je);
+  const size_t flags = JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES | TNI_JSON_LARGE_AS_REAL;
+  json_t *v = json_loadb(text ? text : "", n, flags, &je);
   if (!v) {
     if (tni_json_no_memory(&je)) return tni_fail_memory(err, file);
     return tni_fail(err, TN_E_INVALID, file, "not valid JSON: line %d column %d: %s", je.line, je.column, je.text);
