@@ -45,6 +45,12 @@ bool tni_schema_memory(tni_schema *s) {
   return false;
 }
 
+bool tni_schema_work(tni_schema *s, size_t n) {
+  s->work += n;
+  return s->work <= TNI_SCHEMA_WORK ||
+         tni_schema_fail(s, TN_E_LIMIT, NULL, "its choices, lists and references take too many comparisons");
+}
+
 json_t *tni_schema_keep(tni_schema *s, json_t *made) {
   if (made && s->st == TN_OK && json_array_append_new(s->kept, made) == 0) return made;
   tni_schema_memory(s);
@@ -291,9 +297,8 @@ static bool choose(tni_schema *s, json_t *schema, const char *key, uint32_t from
   if (json_array_size(list) > TNI_SCHEMA_CHOICES)
     return tni_schema_fail(s, TN_E_LIMIT, key, "more than %d schemas", TNI_SCHEMA_CHOICES);
   if (strcmp(key, "oneOf") == 0 && !check_one_of(s, list)) return false;
-  json_t *rest = tni_schema_keep(s, json_copy(schema));
+  json_t *rest = tni_schema_rest(s, schema, key);
   if (!rest) return false;
-  json_object_del(rest, key);
   for (size_t i = 0; i < json_array_size(list); i++) {
     const size_t mark = tni_schema_down_item(s, key, i);
     json_t *one = json_array_get(list, i);
@@ -327,8 +332,11 @@ bool tni_schema_rule(tni_schema *s, json_t *schema, uint32_t *rule) {
   const bool found = tni_map_get_str(s->rules, key, &known);
   *rule = found ? (uint32_t)known : tni_auto_rule(s->a);
   const bool put = found || tni_map_put_str(s->rules, key, *rule);
+  s->key_bytes += strlen(key);
   free(key);
   if (!put) return tni_schema_memory(s);
+  if (s->key_bytes > TNI_SCHEMA_KEYS)
+    return tni_schema_fail(s, TN_E_LIMIT, NULL, "more than %d MiB of schemas", TNI_SCHEMA_KEYS >> 20);
   if (found) return true;
   if (++s->n_rules > TNI_SCHEMA_RULES)
     return tni_schema_fail(s, TN_E_LIMIT, NULL, "more than %d schemas", TNI_SCHEMA_RULES);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JSON Schema (2020-12, and what older drafts wrote otherwise) to rules. schema.c: references, choices, types;
- * schema_merge.c: two schemas that hold of one value as one; one file for each kind of value.
+ * JSON Schema (2020-12, and what older drafts wrote otherwise) to rules. schema.c: choices, types; schema_ref.c:
+ * references; schema_merge.c: two schemas that hold of one value as one; one file for each kind of value.
  *
  * What comes out is never more than the schema allows, and may be less: properties come in the order of the schema,
  * numbers have at most 15 digits, and a schema that says nothing of types means those that its keywords speak of. What
@@ -20,7 +20,9 @@ enum {
   TNI_SCHEMA_DEPTH = 128, /* schemas inside of schemas */
   TNI_SCHEMA_RULES = 1 << 15,
   TNI_SCHEMA_CHOICES = 1024, /* of one value */
-  TNI_SCHEMA_ITEMS = 100000  /* that a count may name */
+  TNI_SCHEMA_ITEMS = 100000, /* that a count may name */
+  TNI_SCHEMA_KEYS = 1 << 26, /* bytes of all schemas' texts */
+  TNI_SCHEMA_WORK = 1 << 24  /* about a second */
 };
 
 typedef struct tni_schema {
@@ -44,12 +46,18 @@ void tni_schema_up(tni_schema *s, size_t mark);
 /* "schema: PATH.key: ..."; key "" or NULL: the path itself. False. */
 bool tni_schema_fail(tni_schema *s, tn_status st, const char *key, const char *fmt, ...) TN_PRINTF(4, 5);
 bool tni_schema_memory(tni_schema *s);
+/* n more comparisons or so; false: a small schema asks for too many (TN_E_LIMIT). */
+bool tni_schema_work(tni_schema *s, size_t n);
 
 /* The rule of a schema, an object or a boolean. It may not be complete yet: schemas refer to themselves. */
 bool tni_schema_rule(tni_schema *s, json_t *schema, uint32_t *rule);
 /* Takes over a reference. NULL: no memory, and it is said. */
 json_t *tni_schema_keep(tni_schema *s, json_t *made);
 
+/* What a "$ref" names; NULL: it failed. */
+json_t *tni_schema_resolve(tni_schema *s, const json_t *ref);
+/* schema without the keyword `without` and without remarks (title, $defs), kept. */
+json_t *tni_schema_rest(tni_schema *s, json_t *schema, const char *without);
 /* schema without $ref and allOf, borrowed; one of them alone may be `schema` itself. */
 json_t *tni_schema_flat(tni_schema *s, json_t *schema);
 /* a, and b that is a part of it (allOf, $ref, a choice), as one: a new reference, NULL where it fails (said). */

@@ -1,88 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * References followed, and two schemas that both hold of a value made one.
+ * Two schemas that both hold of a value made one; schemas of which no value is both.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "runtime/llm/grammar/schema.h"
 
-/* --- references --------------------------------------------------------------------------------------------------- */
+/* --- flat --------------------------------------------------------------------------------------------------------- */
 
-/* One part of a JSON pointer, undone: ~1 is /, ~0 is ~, %XX a byte. */
-static json_t *child(json_t *at, const char *part, size_t n) {
-  char key[256];
-  size_t k = 0;
-  for (size_t i = 0; i < n && k + 1 < sizeof key; i++) {
-    char c = part[i];
-    unsigned byte = 0;
-    if (c == '~' && i + 1 < n && (part[i + 1] == '0' || part[i + 1] == '1')) {
-      c = part[++i] == '0' ? '~' : '/';
-    } else if (c == '%' && i + 2 < n && sscanf(part + i + 1, "%2x", &byte) == 1) {
-      c = (char)byte;
-      i += 2;
-    }
-    key[k++] = c;
-  }
-  key[k] = 0;
-  if (json_is_object(at)) return json_object_get(at, key);
-  char *end = key;
-  const unsigned long i = strtoul(key, &end, 10);
-  return json_is_array(at) && *key && !*end ? json_array_get(at, i) : NULL;
-}
-
-/* The schema in `at` that has this "$id" or "$anchor". An anchor is one of the schema with the next "$id" above it;
- * values are no schemas. */
-static json_t *find_named(json_t *at, const char *key, const char *name, unsigned depth) {
-  const char *k;
-  json_t *v, *found = NULL;
-  size_t i;
-  if (depth > TNI_SCHEMA_DEPTH) return NULL;
-  if (json_is_object(at)) {
-    const bool anchor = strcmp(key, "$anchor") == 0;
-    const char *is = json_string_value(json_object_get(at, key));
-    if (depth && anchor && json_is_string(json_object_get(at, "$id"))) return NULL;
-    if (anchor && !is) is = json_string_value(json_object_get(at, "$dynamicAnchor"));
-    if (is && strcmp(is, name) == 0) return at;
-    json_object_foreach(at, k, v) {
-      if (found || strcmp(k, "enum") == 0 || strcmp(k, "const") == 0) continue;
-      found = find_named(v, key, name, depth + 1);
-    }
-  } else if (json_is_array(at)) {
-    json_array_foreach(at, i, v) if (!found) found = find_named(v, key, name, depth + 1);
-  }
-  return found;
-}
-
-static json_t *resolve(tni_schema *s, const json_t *ref) {
-  const char *text = json_string_value(ref), *part = text;
-  json_t *at = s->root;
-  if (!text) {
-    (void)tni_schema_fail(s, TN_E_INVALID, "$ref", "expected a string");
-    return NULL;
-  }
-  if (*part != '#') {
-    const char *hash = strchr(part, '#');
-    char id[512];
-    const size_t n = hash ? (size_t)(hash - part) : strlen(part);
-    (void)snprintf(id, sizeof id, "%.*s", (int)(n < 500 ? n : 500), part);
-    at = find_named(s->root, "$id", id, 0);
-    part = hash ? hash : "#";
-  }
-  part++;
-  if (at && *part && *part != '/') {
-    at = find_named(at, "$anchor", part, 0);
-    part = "";
-  }
-  while (at && *part == '/') {
-    const char *end = strchr(++part, '/');
-    const size_t n = end ? (size_t)(end - part) : strlen(part);
-    at = child(at, part, n);
-    part += n;
-  }
-  if (!at) (void)tni_schema_fail(s, TN_E_INVALID, "$ref", "'%.100s' is nowhere in this schema", text);
-  return at;
-}
+/* What copying a key, and asking whether two schemas are apart, count as work. */
+enum { WORK_OF_KEY = 32, WORK_OF_PAIR = 16 };
 
 /* Says nothing of values. */
 static bool is_remark(const char *key) {
@@ -95,11 +20,10 @@ static bool is_remark(const char *key) {
   return false;
 }
 
-/* schema without `without` and remarks, kept. */
-static json_t *rest_of(tni_schema *s, json_t *schema, const char *without) {
+json_t *tni_schema_rest(tni_schema *s, json_t *schema, const char *without) {
   json_t *rest = tni_schema_keep(s, json_object()), *v;
   const char *key;
-  if (!rest) return NULL;
+  if (!rest || !tni_schema_work(s, WORK_OF_KEY * json_object_size(schema))) return NULL;
   json_object_foreach(schema, key, v) if (strcmp(key, without) != 0 && !is_remark(key)) json_object_set(rest, key, v);
   return rest;
 }
@@ -115,7 +39,7 @@ static json_t *flat_all_of(tni_schema *s, json_t *schema) {
     (void)tni_schema_fail(s, TN_E_INVALID, "allOf", "expected an array of schemas");
     return NULL;
   }
-  json_t *all = rest_of(s, schema, "allOf");
+  json_t *all = tni_schema_rest(s, schema, "allOf");
   for (size_t i = 0; all && i < json_array_size(list); i++) {
     const size_t mark = tni_schema_down_item(s, "allOf", i);
     all = merge_kept(s, all, json_array_get(list, i));
@@ -132,8 +56,8 @@ static json_t *flat_inside(tni_schema *s, json_t *schema) {
     return NULL;
   }
   if (json_object_get(schema, "$ref")) {
-    json_t *rest = rest_of(s, schema, "$ref");
-    json_t *to = rest ? resolve(s, json_object_get(schema, "$ref")) : NULL;
+    json_t *rest = tni_schema_rest(s, schema, "$ref");
+    json_t *to = rest ? tni_schema_resolve(s, json_object_get(schema, "$ref")) : NULL;
     if (!to) return NULL;
     return json_object_size(rest) ? merge_kept(s, rest, to) : tni_schema_flat(s, to);
   }
@@ -177,7 +101,8 @@ static json_t *both_types(tni_schema *s, const json_t *a, const json_t *b) {
   return list;
 }
 
-static json_t *both_values(const json_t *a, const json_t *b) {
+static json_t *both_values(tni_schema *s, const json_t *a, const json_t *b) {
+  if (!tni_schema_work(s, json_array_size(a) * json_array_size(b))) return NULL;
   json_t *list = json_array();
   for (size_t i = 0; i < json_array_size(a); i++)
     for (size_t k = 0; k < json_array_size(b); k++)
@@ -220,7 +145,7 @@ static json_t *both_keys(tni_schema *s, const char *key, json_t *a, json_t *b) {
   if (is_in(key, smaller, 5)) return json_incref(json_number_value(a) <= json_number_value(b) ? a : b);
   if (is_in(key, schemas, 4) && !json_is_array(a) && !json_is_array(b)) return both_of(a, b);
   if (strcmp(key, "pattern") == 0 || strcmp(key, "format") == 0) return both_lists(a, b);
-  if (strcmp(key, "enum") == 0) return both_values(a, b);
+  if (strcmp(key, "enum") == 0) return both_values(s, a, b);
   if (strcmp(key, "uniqueItems") == 0) return json_incref(json_is_true(a) ? a : b);
   if (strcmp(key, "anyOf") == 0 || strcmp(key, "oneOf") == 0) return every_pair(s, key, a, b);
   if (is_remark(key)) return json_incref(a);
@@ -241,6 +166,7 @@ static bool merge_properties(tni_schema *s, json_t *out, json_t *a, json_t *b) {
   if ((json_object_get(a, "patternProperties") && (pb || rb)) ||
       (json_object_get(b, "patternProperties") && (pa || ra)))
     return tni_schema_fail(s, TN_E_UNSUPPORTED, "patternProperties", "beside properties of another schema");
+  if (!tni_schema_work(s, WORK_OF_KEY * (json_object_size(pa) + json_object_size(pb)))) return false;
   if (pa || pb) {
     json_t *all = json_object();
     json_object_foreach(pa, key, v) {
@@ -285,12 +211,13 @@ static bool merge_items(tni_schema *s, json_t *out, json_t *a, json_t *b) {
   return true;
 }
 
-static void merge_required(json_t *out, json_t *a, json_t *b) {
+static bool merge_required(tni_schema *s, json_t *out, json_t *a, json_t *b) {
   json_t *ra = json_object_get(a, "required"), *rb = json_object_get(b, "required");
   if (!ra || !rb) {
     if (ra || rb) json_object_set(out, "required", ra ? ra : rb);
-    return;
+    return true;
   }
+  if (!tni_schema_work(s, json_array_size(ra) * json_array_size(rb))) return false;
   json_t *all = json_copy(ra);
   for (size_t i = 0; i < json_array_size(rb); i++) {
     bool there = false;
@@ -299,6 +226,7 @@ static void merge_required(json_t *out, json_t *a, json_t *b) {
     if (!there) json_array_append(all, json_array_get(rb, i));
   }
   json_object_set_new(out, "required", all);
+  return true;
 }
 
 /* `unevaluated` of a schema that is a part of another sees only what the part itself names: there it says what `rest`
@@ -328,6 +256,7 @@ json_t *tni_schema_merge(tni_schema *s, json_t *a, json_t *b) {
   b = b ? close_part(s, b, "unevaluatedItems", "items") : NULL;
   if (!b) return NULL;
   if (json_is_false(a) || json_is_false(b)) return json_false();
+  if (!tni_schema_work(s, WORK_OF_KEY * (json_object_size(a) + json_object_size(b)))) return NULL;
   json_t *out = json_object();
   json_object_foreach(a, key, v) if (!is_in(key, apart, 5)) json_object_set(out, key, v);
   json_object_foreach(b, key, v) {
@@ -341,8 +270,7 @@ json_t *tni_schema_merge(tni_schema *s, json_t *a, json_t *b) {
     }
     json_object_set_new(out, key, both);
   }
-  merge_required(out, a, b);
-  if (!merge_properties(s, out, a, b) || !merge_items(s, out, a, b)) {
+  if (!merge_required(s, out, a, b) || !merge_properties(s, out, a, b) || !merge_items(s, out, a, b)) {
     json_decref(out);
     return NULL;
   }
@@ -366,6 +294,8 @@ static bool objects_apart(tni_schema *s, json_t *a, json_t *b, unsigned depth) {
   const bool closed =
       json_is_false(json_object_get(b, "additionalProperties")) && !json_object_get(b, "patternProperties");
   const json_t *list = json_object_get(a, "required");
+  const size_t others = json_array_size(json_object_get(b, "required"));
+  if (!tni_schema_work(s, json_array_size(list) * (others + 1))) return false;
   for (size_t i = 0; i < json_array_size(list); i++) {
     const char *key = json_string_value(json_array_get(list, i));
     if (!key) continue;
@@ -405,7 +335,7 @@ static bool any_apart(tni_schema *s, const json_t *list, json_t *b, unsigned dep
 
 bool tni_schema_apart(tni_schema *s, json_t *a, json_t *b, unsigned depth) {
   unsigned x, y;
-  if (depth > 4) return false;
+  if (depth > 4 || !tni_schema_work(s, WORK_OF_PAIR)) return false;
   a = tni_schema_flat(s, a);
   b = a ? tni_schema_flat(s, b) : NULL;
   if (!b) return false;
@@ -419,7 +349,7 @@ bool tni_schema_apart(tni_schema *s, json_t *a, json_t *b, unsigned depth) {
   json_t *la = listed(a), *lb = listed(b);
   if (la) x &= types_of_list(la);
   if (lb) y &= types_of_list(lb);
-  json_t *common = la && lb ? both_values(la, lb) : NULL;
+  json_t *common = la && lb ? both_values(s, la, lb) : NULL;
   bool apart = !(x & y) || (common && !json_array_size(common));
   json_decref(la);
   json_decref(lb);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * References followed, inside of one document.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/llm/grammar/schema.h"
+
+/* One part of a JSON pointer, undone: ~1 is /, ~0 is ~, %XX a byte. */
+static json_t *child(json_t *at, const char *part, size_t n) {
+  char key[256];
+  size_t k = 0;
+  for (size_t i = 0; i < n && k + 1 < sizeof key; i++) {
+    char c = part[i];
+    unsigned byte = 0;
+    if (c == '~' && i + 1 < n && (part[i + 1] == '0' || part[i + 1] == '1')) {
+      c = part[++i] == '0' ? '~' : '/';
+    } else if (c == '%' && i + 2 < n && sscanf(part + i + 1, "%2x", &byte) == 1) {
+      c = (char)byte;
+      i += 2;
+    }
+    key[k++] = c;
+  }
+  key[k] = 0;
+  if (json_is_object(at)) return json_object_get(at, key);
+  char *end = key;
+  const unsigned long i = strtoul(key, &end, 10);
+  return json_is_array(at) && *key && !*end ? json_array_get(at, i) : NULL;
+}
+
+/* The schema in `at` that has this "$id" or "$anchor". An anchor is one of the schema with the next "$id" above it;
+ * values are no schemas. */
+static json_t *find_named(tni_schema *s, json_t *at, const char *key, const char *name, unsigned depth) {
+  const char *k;
+  json_t *v, *found = NULL;
+  size_t i;
+  if (depth > TNI_SCHEMA_DEPTH || !tni_schema_work(s, 1)) return NULL;
+  if (json_is_object(at)) {
+    const bool anchor = strcmp(key, "$anchor") == 0;
+    const char *is = json_string_value(json_object_get(at, key));
+    if (depth && anchor && json_is_string(json_object_get(at, "$id"))) return NULL;
+    if (anchor && !is) is = json_string_value(json_object_get(at, "$dynamicAnchor"));
+    if (is && strcmp(is, name) == 0) return at;
+    json_object_foreach(at, k, v) {
+      if (found || strcmp(k, "enum") == 0 || strcmp(k, "const") == 0) continue;
+      found = find_named(s, v, key, name, depth + 1);
+    }
+  } else if (json_is_array(at)) {
+    json_array_foreach(at, i, v) if (!found) found = find_named(s, v, key, name, depth + 1);
+  }
+  return found;
+}
+
+json_t *tni_schema_resolve(tni_schema *s, const json_t *ref) {
+  const char *text = json_string_value(ref), *part = text;
+  json_t *at = s->root;
+  if (!text) {
+    (void)tni_schema_fail(s, TN_E_INVALID, "$ref", "expected a string");
+    return NULL;
+  }
+  if (*part != '#') {
+    const char *hash = strchr(part, '#');
+    char id[512];
+    const size_t n = hash ? (size_t)(hash - part) : strlen(part);
+    (void)snprintf(id, sizeof id, "%.*s", (int)(n < 500 ? n : 500), part);
+    at = find_named(s, s->root, "$id", id, 0);
+    part = hash ? hash : "#";
+  }
+  part++;
+  if (at && *part && *part != '/') {
+    at = find_named(s, at, "$anchor", part, 0);
+    part = "";
+  }
+  while (at && *part == '/') {
+    const char *end = strchr(++part, '/');
+    const size_t n = end ? (size_t)(end - part) : strlen(part);
+    at = child(at, part, n);
+    part += n;
+  }
+  if (!at) (void)tni_schema_fail(s, TN_E_INVALID, "$ref", "'%.100s' is nowhere in this schema", text);
+  return at;
+}
