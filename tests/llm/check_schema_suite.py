@@ -53,6 +53,7 @@ OWN = [
                 {"type": "object", "properties": {"k": {"const": "b"}}, "required": ["k"]}]}, [{"k": "a", "v": 1}, {"k": "b"}], [{"k": "a"}, {"k": "c"}]),
     ({"type": "object", "patternProperties": {"^f": {"type": "integer"}}, "additionalProperties": False}, [{}, {"foo": 1}], [{"foo": "x"}, {"b": 1}]),
     ({"type": "integer", "maximum": 18446744073709551615, "minimum": 250}, [255], [1]),
+    ({"allOf": [{"enum": [1, 2, {"a": [2]}]}, {"enum": [2.0, 3, {"a": [2.0]}]}]}, [2, {"a": [2]}], [1, 3]),
     ({"description": "x" * 100000, "anyOf": [{"const": f"{i}"} for i in range(1000)]}, ["0", "999"], ["1000"]),
 ]
 # (rules, texts that are of them, texts that are not): what GBNF has not, and Tenon has

@@ -209,8 +209,11 @@ static bool value_fits(tni_schema *s, const json_t *v, const json_t *schema, boo
                                      "properties",
                                      "required",
                                      "additionalProperties",
+                                     "unevaluatedProperties",
                                      "items",
                                      "prefixItems",
+                                     "additionalItems",
+                                     "unevaluatedItems",
                                      "patternProperties",
                                      "propertyNames",
                                      "minItems",
@@ -242,12 +245,12 @@ static bool value_fits(tni_schema *s, const json_t *v, const json_t *schema, boo
 }
 
 static bool enumerated(tni_schema *s, json_t *schema, uint32_t from, uint32_t to) {
-  const json_t *list = json_object_get(schema, "enum"), *one = json_object_get(schema, "const");
+  json_t *list = json_object_get(schema, "enum"), *one = json_object_get(schema, "const");
   if (list && !json_is_array(list)) return tni_schema_fail(s, TN_E_INVALID, "enum", "expected an array");
   for (size_t i = 0; i < (list ? json_array_size(list) : 1); i++) {
-    const json_t *v = list ? json_array_get(list, i) : one;
+    json_t *v = list ? json_array_get(list, i) : one;
     bool fits = false;
-    if (list && one && !json_equal(v, one)) continue;
+    if (list && one && !tni_schema_same(v, one)) continue;
     if (!value_fits(s, v, schema, &fits)) return false;
     if (fits && !literal(s, v, from, to)) return false;
   }
