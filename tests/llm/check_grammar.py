@@ -82,6 +82,8 @@ MUST_BE_REFUSED = [
     ('{"type": "string", "pattern": "(a)\\\\1"}', "UNSUPPORTED", "schema: pattern: column"),
     ('{"oneOf": [{"type": "integer"}, {"type": "number"}]}', "UNSUPPORTED", "schema: oneOf"),
     ('{"type": "array", "uniqueItems": true, "minItems": 2}', "UNSUPPORTED", "schema: uniqueItems"),
+    ('{"type": "array", "items": {"type": "string"}, "uniqueItems": true}', "UNSUPPORTED", "schema: uniqueItems"),
+    ('{"prefixItems": [{}, {}], "items": false, "uniqueItems": true}', "UNSUPPORTED", "schema: uniqueItems"),
     ('{"enum": [18446744073709551615]}', "UNSUPPORTED", "63 bits"),
     ('{"enum": [{"a": 1}], "unevaluatedProperties": false}', "UNSUPPORTED", "schema: unevaluatedProperties"),
     ('{"enum": [[1]], "unevaluatedItems": false}', "UNSUPPORTED", "schema: unevaluatedItems"),

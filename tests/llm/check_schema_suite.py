@@ -53,6 +53,12 @@ OWN = [
                 {"type": "object", "properties": {"k": {"const": "b"}}, "required": ["k"]}]}, [{"k": "a", "v": 1}, {"k": "b"}], [{"k": "a"}, {"k": "c"}]),
     ({"type": "object", "patternProperties": {"^f": {"type": "integer"}}, "additionalProperties": False}, [{}, {"foo": 1}], [{"foo": "x"}, {"b": 1}]),
     ({"type": "integer", "maximum": 18446744073709551615, "minimum": 250}, [255], [1]),
+    ({"type": "array", "items": {"enum": ["a", "b", "c", "a"]}, "uniqueItems": True}, [[], ["b"], ["a", "c"], ["a", "b", "c"]], [["a", "a"], ["c", "d"]]),
+    ({"type": "array", "items": {"$ref": "#/$defs/c"}, "uniqueItems": True, "minItems": 2, "maxItems": 2, "$defs": {"c": {"enum": [1, 1.0, 2, 3, "x"], "type": "integer"}}},
+     [[1, 2], [1, 3], [2, 3]], [[1], [1, 1.0], [1, 2, 3], [1, "x"]]),
+    ({"type": "array", "items": {"enum": list(range(200))}, "uniqueItems": True, "minItems": 1}, [[0, 1, 199]], [[], [5, 5]]),
+    ({"type": "array", "prefixItems": [{"type": "null"}], "items": False, "uniqueItems": True}, [[], [None]], [[None, None]]),
+    ({"type": "array", "items": {"type": "string"}, "uniqueItems": True, "maxItems": 1}, [[], ["a"]], [["a", "b"]]),
     ({"allOf": [{"enum": [1, 2, {"a": [2]}]}, {"enum": [2.0, 3, {"a": [2.0]}]}]}, [2, {"a": [2]}], [1, 3]),
     ({"description": "x" * 100000, "anyOf": [{"const": f"{i}"} for i in range(1000)]}, ["0", "999"], ["1000"]),
 ]

@@ -67,6 +67,8 @@ def array(rng, depth):
     if rng.random() < 0.1:
         s.pop("minItems", None)
         s["uniqueItems"] = True
+        if not isinstance(s["items"], dict) or "enum" not in s["items"]:
+            s["maxItems"] = 1
     return s
 
 
