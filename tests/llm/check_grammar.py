@@ -84,6 +84,7 @@ MUST_BE_REFUSED = [
     ('{"type": "array", "uniqueItems": true, "minItems": 2}', "UNSUPPORTED", "schema: uniqueItems"),
     ('{"type": "array", "items": {"type": "string"}, "uniqueItems": true}', "UNSUPPORTED", "schema: uniqueItems"),
     ('{"prefixItems": [{}, {}], "items": false, "uniqueItems": true}', "UNSUPPORTED", "schema: uniqueItems"),
+    ('{"type": "integer", "multipleOf": 999983}', "UNSUPPORTED", "schema: multipleOf"),
     ('{"enum": [18446744073709551615]}', "UNSUPPORTED", "63 bits"),
     ('{"enum": [{"a": 1}], "unevaluatedProperties": false}', "UNSUPPORTED", "schema: unevaluatedProperties"),
     ('{"enum": [[1]], "unevaluatedItems": false}', "UNSUPPORTED", "schema: unevaluatedItems"),

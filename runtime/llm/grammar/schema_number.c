@@ -103,34 +103,112 @@ static void integer_range(tni_auto *a, uint32_t from, int64_t lo, int64_t hi, ui
   whole_range(a, minus, hi < 0 ? -hi : 1, -lo, to);
 }
 
-/* Digits that leave a remainder of m: one state each. */
-static bool multiples_of(tni_schema *s, uint32_t from, int64_t m, uint32_t to) {
-  tni_auto *a = s->a;
-  uint32_t *at = malloc((size_t)m * sizeof *at);
-  if (!at) return tni_schema_memory(s);
-  const uint32_t minus = tni_auto_state(a), begins[2] = {from, minus};
-  tni_auto_text(a, from, "0", 1, to);
-  tni_auto_text(a, from, "-", 1, minus);
-  for (int64_t r = 0; r < m; r++) at[r] = tni_auto_state(a);
-  for (char d = '0'; d <= '9'; d++) {
-    for (int k = 0; k < 2 && d > '0'; k++) tni_auto_bytes(a, begins[k], (uint8_t)d, (uint8_t)d, at[(d - '0') % m]);
-    for (int64_t r = 0; r < m; r++) tni_auto_bytes(a, at[r], (uint8_t)d, (uint8_t)d, at[(r * 10 + d - '0') % m]);
+/* Digits so that a whole number is a multiple of m. at[k * m + r]: where k + 1 digits are left, whatever they are, and
+ * those before leave a remainder of r; 1 + the state, 0: not made yet. */
+typedef struct multiples {
+  tni_auto *a;
+  int64_t m;
+  uint32_t *at, to;
+} multiples;
+
+/* Whether `left` digits of any kind can make a multiple of what leaves r. */
+static bool can_end(const multiples *x, size_t left, int64_t r) {
+  int64_t tens = 1;
+  while (left-- && tens < x->m) {
+    tens *= 10;
+    r = r * 10 % x->m;
   }
-  tni_auto_free(a, at[0], to);
-  free(at);
+  return tens >= x->m || (x->m - r) % x->m < tens;
+}
+
+static uint32_t free_digits(multiples *x, size_t left, int64_t r) {
+  if (!left) return x->to;
+  const size_t place = (left - 1) * (size_t)x->m + (size_t)r;
+  if (x->at[place]) return x->at[place] - 1;
+  const uint32_t state = tni_auto_state(x->a);
+  x->at[place] = state + 1;
+  for (char d = '0'; d <= '9' && x->a->failed == TN_OK; d++) {
+    const int64_t after = (r * 10 + d - '0') % x->m;
+    if (!can_end(x, left - 1, after)) continue;
+    tni_auto_bytes(x->a, state, (uint8_t)d, (uint8_t)d, free_digits(x, left - 1, after));
+  }
+  return state;
+}
+
+/* The digits that are left: lo .. hi of one length where low and high, else from zeros or to nines. */
+static void bound_digits(multiples *x, uint32_t from, const char *lo, const char *hi, bool low, bool high, int64_t r) {
+  const size_t left = strlen(lo);
+  if (!left) {
+    tni_auto_free(x->a, from, x->to);
+    return;
+  }
+  for (char d = low ? *lo : '0'; d <= (high ? *hi : '9') && x->a->failed == TN_OK; d++) {
+    const bool is_low = low && d == *lo, is_high = high && d == *hi;
+    const int64_t after = (r * 10 + d - '0') % x->m;
+    if (!can_end(x, left - 1, after)) continue;
+    const bool tied = is_low || is_high;
+    const uint32_t next = tied ? tni_auto_state(x->a) : free_digits(x, left - 1, after);
+    tni_auto_bytes(x->a, from, (uint8_t)d, (uint8_t)d, next);
+    if (tied) bound_digits(x, next, lo + 1, hi + 1, is_low, is_high, after);
+  }
+}
+
+/* The multiples of 1 <= lo .. hi. */
+static void multiples_between(multiples *x, uint32_t from, int64_t lo, int64_t hi) {
+  int64_t first = 1, last = 9;
+  for (int n = 1; n <= DIGITS; n++, first = last + 1, last = last * 10 + 9) {
+    const int64_t l = lo > first ? lo : first, h = hi < last ? hi : last;
+    char tl[32], th[32];
+    if (l > h) continue;
+    (void)snprintf(tl, sizeof tl, "%lld", (long long)l);
+    (void)snprintf(th, sizeof th, "%lld", (long long)h);
+    bound_digits(x, from, tl, th, true, true, 0);
+  }
+}
+
+/* Multiples of m between lo and hi, but 0, one by one. */
+static void few_multiples(tni_auto *a, uint32_t from, int64_t m, int64_t lo, int64_t hi, uint32_t to) {
+  for (int64_t k = lo / m; k <= hi / m; k++) {
+    char text[32];
+    if (!k || k * m < lo || k * m > hi) continue;
+    (void)snprintf(text, sizeof text, "%lld", (long long)(k * m));
+    tni_auto_text(a, from, text, strlen(text), to);
+  }
+}
+
+/* Multiples of m between lo and hi, but 0. */
+static bool some_multiples(tni_schema *s, uint32_t from, int64_t m, int64_t lo, int64_t hi, uint32_t to) {
+  if (lo > hi) return true;
+  if (m > REMAINDERS) {
+    if (hi / m - lo / m > MULTIPLES)
+      return tni_schema_fail(s, TN_E_UNSUPPORTED, "multipleOf",
+                             "above %d (without zeros at its end), with more than %d multiples between the bounds",
+                             REMAINDERS, MULTIPLES);
+    few_multiples(s->a, from, m, lo, hi, to);
+    return true;
+  }
+  multiples x = {s->a, m, calloc((size_t)m * DIGITS, sizeof *x.at), to};
+  if (!x.at) return tni_schema_memory(s);
+  if (hi > 0) multiples_between(&x, from, lo > 1 ? lo : 1, hi);
+  if (lo < 0) {
+    const uint32_t minus = tni_auto_state(s->a);
+    tni_auto_text(s->a, from, "-", 1, minus);
+    multiples_between(&x, minus, hi < 0 ? -hi : 1, -lo);
+  }
+  free(x.at);
   return true;
 }
 
-/* The multiples next to the bound that is there, MULTIPLES of them. */
-static void some_multiples(tni_auto *a, uint32_t from, int64_t m, int64_t lo, int64_t hi, bool from_below,
-                           uint32_t to) {
-  int64_t v = from_below ? lo - (lo % m + m) % m : hi - (hi % m + m) % m;
-  if (from_below && v < lo) v += m;
-  for (int i = 0; i < MULTIPLES && v >= lo && v <= hi; i++, v += from_below ? m : -m) {
-    char text[32];
-    (void)snprintf(text, sizeof text, "%lld", (long long)v);
-    tni_auto_text(a, from, text, strlen(text), to);
-  }
+/* The zeros at the end of m are text: they cost nothing, and what is left of m is small more often. */
+static bool multiples_of(tni_schema *s, uint32_t from, int64_t m, int64_t lo, int64_t hi, uint32_t to) {
+  char zeros[DIGITS + 1] = {0};
+  int64_t tens = 1;
+  for (size_t n = 0; m % 10 == 0 && n < DIGITS; n++, m /= 10, tens *= 10) zeros[n] = '0';
+  if (lo <= 0 && hi >= 0) tni_auto_text(s->a, from, "0", 1, to);
+  const uint32_t digits = tni_auto_state(s->a);
+  tni_auto_text(s->a, digits, zeros, strlen(zeros), to);
+  const int64_t l = lo / tens + (lo > 0 && lo % tens), h = hi / tens - (hi < 0 && hi % tens);
+  return some_multiples(s, from, m, l, h, digits);
 }
 
 static bool integers(tni_schema *s, const json_t *schema, const bounds *b, uint32_t from, uint32_t to) {
@@ -143,23 +221,15 @@ static bool integers(tni_schema *s, const json_t *schema, const bounds *b, uint3
     return tni_schema_fail(s, TN_E_UNSUPPORTED, lo > 0 ? "minimum" : "maximum", "numbers of more than %d digits",
                            DIGITS);
   const int64_t l = low ? (int64_t)lo : -LARGEST, h = high ? (int64_t)hi : LARGEST;
-  if (!multiple) {
-    integer_range(s->a, from, l, h, to);
-    return true;
-  }
-  const double d = json_is_number(multiple) ? json_number_value(multiple) : 0;
+  const double d = !multiple ? 1 : json_is_number(multiple) ? json_number_value(multiple) : 0;
   if (!(d > 0)) return tni_schema_fail(s, TN_E_INVALID, "multipleOf", "expected a number above 0");
   if (d != floor(d) || d > 1e12)
     return tni_schema_fail(s, TN_E_UNSUPPORTED, "multipleOf", "only whole numbers to 1e12");
-  const int64_t m = (int64_t)d;
-  if (!low && !high && m <= REMAINDERS) return multiples_of(s, from, m, to);
-  if (low || high) {
-    some_multiples(s->a, from, m, l, h, low, to);
+  if (d == 1) {
+    integer_range(s->a, from, l, h, to);
     return true;
   }
-  some_multiples(s->a, from, m, 0, h, true, to);
-  some_multiples(s->a, from, m, l, -1, false, to);
-  return true;
+  return multiples_of(s, from, (int64_t)d, l, h, to);
 }
 
 /* --- fractions ---------------------------------------------------------------------------------------------------- */
