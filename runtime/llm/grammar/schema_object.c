@@ -146,19 +146,29 @@ static bool names_form(tni_schema *s, json_t *names, tni_string_parts *p) {
   return ok;
 }
 
+/* The names that are written in their place, as keys: of properties, and those that are only required. */
+static json_t *named(tni_schema *s, json_t *schema) {
+  json_t *all = json_object_get(schema, "properties"), *required = json_object_get(schema, "required");
+  json_t *names = tni_schema_keep(s, all ? json_copy(all) : json_object());
+  for (size_t i = 0; names && i < json_array_size(required); i++)
+    json_object_set_new(names, json_string_value(json_array_get(required, i)), json_true());
+  return names;
+}
+
 /* The rule of a key: what propertyNames and `pattern` (NULL: none) say of a name that is no property. */
 static bool make_key(object *o, json_t *schema, const char *pattern) {
   tni_schema *s = o->s;
   tni_string_parts p = {.form = {.most = UINT32_MAX}};
   tni_regex_error e = {NULL, 0, TN_OK};
-  bool ok = names_form(s, json_object_get(schema, "propertyNames"), &p);
+  json_t *names = named(s, schema);
+  bool ok = names && names_form(s, json_object_get(schema, "propertyNames"), &p);
   if (ok && p.form.n + 2 > TNI_NFA_TOGETHER)
     ok = tni_schema_fail(s, TN_E_LIMIT, "propertyNames", "too many patterns");
   if (ok) {
     tni_nfa *x = &p.nfas[p.form.n];
     tni_nfa_init(x);
     p.form.all[p.form.n++] = x;
-    other_names(x, json_object_get(schema, "properties"));
+    other_names(x, names);
   }
   if (ok && pattern) {
     tni_nfa *x = &p.nfas[p.form.n];
