@@ -66,6 +66,9 @@ OWN = [
     ({"type": "array", "prefixItems": [{"type": "null"}], "items": False, "uniqueItems": True}, [[], [None]], [[None, None]]),
     ({"type": "array", "items": {"type": "string"}, "uniqueItems": True, "maxItems": 1}, [[], ["a"]], [["a", "b"]]),
     ({"allOf": [{"enum": [1, 2, {"a": [2]}]}, {"enum": [2.0, 3, {"a": [2.0]}]}]}, [2, {"a": [2]}], [1, 3]),
+    ({"$defs": {"A": {"$id": "http://x/a", "properties": {"v": {"$ref": "#/$defs/n"}}, "required": ["v"], "$defs": {"n": {"type": "integer"}}}, "n": {"type": "string"}},
+      "$ref": "http://x/a"}, [{"v": 1}], [{"v": "s"}]),
+    ({"$defs": {"A": {"$id": "urn:a", "properties": {"$ref": {"enum": ["#/$defs/n"]}}, "required": ["$ref"]}, "n": False}, "$ref": "urn:a"}, [{"$ref": "#/$defs/n"}], [{"$ref": 1}]),
     ({"description": "x" * 100000, "anyOf": [{"const": f"{i}"} for i in range(1000)]}, ["0", "999"], ["1000"]),
 ]
 # (rules, texts that are of them, texts that are not): what GBNF has not, and Tenon has

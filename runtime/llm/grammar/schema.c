@@ -391,6 +391,7 @@ tn_status tni_compile_schema(tni_auto *a, const char *text, size_t n, uint32_t *
   else if (!s.root)
     s.st = tni_fail(err, TN_E_INVALID, "schema", "schema: not JSON: line %d: %s", e.line, e.text);
   make_blank(&s);
+  if (s.st == TN_OK) tni_schema_anchor_refs(&s);
   if (s.st == TN_OK) (void)tni_schema_rule(&s, s.root, rule);
   if (s.st == TN_OK && tni_json_short()) tni_schema_memory(&s);
   json_decref(s.root);

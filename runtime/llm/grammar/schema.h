@@ -56,6 +56,8 @@ json_t *tni_schema_keep(tni_schema *s, json_t *made);
 
 /* What a "$ref" names; NULL: it failed. */
 json_t *tni_schema_resolve(tni_schema *s, const json_t *ref);
+/* Once, at the beginning: a "#..." in a part with an "$id" of its own is meant from there, and is written so. */
+void tni_schema_anchor_refs(tni_schema *s);
 /* schema without the keyword `without` and without remarks (title, $defs), kept. */
 json_t *tni_schema_rest(tni_schema *s, json_t *schema, const char *without);
 /* Equal as JSON Schema has it: numbers by their value. */

@@ -34,6 +34,7 @@ static json_t *child(json_t *at, const char *part, size_t n) {
 static json_t *find_named(tni_schema *s, json_t *at, const char *key, const char *name, unsigned depth) {
   const char *k;
   json_t *v, *found = NULL;
+  const size_t n = strlen(name);
   size_t i;
   if (depth > TNI_SCHEMA_DEPTH || !tni_schema_work(s, 1)) return NULL;
   if (json_is_object(at)) {
@@ -41,7 +42,7 @@ static json_t *find_named(tni_schema *s, json_t *at, const char *key, const char
     const char *is = json_string_value(json_object_get(at, key));
     if (depth && anchor && json_is_string(json_object_get(at, "$id"))) return NULL;
     if (anchor && !is) is = json_string_value(json_object_get(at, "$dynamicAnchor"));
-    if (is && strcmp(is, name) == 0) return at;
+    if (is && strncmp(is, name, n) == 0 && strcmp(is + n, is[n] == '#' && !anchor ? "#" : "") == 0) return at;
     json_object_foreach(at, k, v) {
       if (found || strcmp(k, "enum") == 0 || strcmp(k, "const") == 0) continue;
       found = find_named(s, v, key, name, depth + 1);
@@ -81,3 +82,41 @@ json_t *tni_schema_resolve(tni_schema *s, const json_t *ref) {
   if (!at) (void)tni_schema_fail(s, TN_E_INVALID, "$ref", "'%.100s' is nowhere in this schema", text);
   return at;
 }
+
+/* True: the keys of what `key` holds are names, not keywords. */
+static bool holds_names(const char *key) {
+  static const char *const names[] = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(key, names[i]) == 0) return true;
+  return false;
+}
+
+static bool holds_values(const char *key) {
+  return strcmp(key, "enum") == 0 || strcmp(key, "const") == 0 || strcmp(key, "default") == 0 ||
+         strcmp(key, "examples") == 0;
+}
+
+/* id: the "$id" around, NULL: the document's. names: keys of `at` are names. */
+static void anchor_refs(json_t *at, const char *id, bool root, bool names) {
+  const char *key;
+  json_t *v;
+  size_t i;
+  json_array_foreach(at, i, v) anchor_refs(v, id, false, false);
+  if (!json_is_object(at)) return;
+  const char *own = names || root ? NULL : json_string_value(json_object_get(at, "$id"));
+  if (own && *own != '#') id = own;
+  const char *ref = names || !id ? NULL : json_string_value(json_object_get(at, "$ref"));
+  if (ref && *ref == '#') {
+    tni_str whole = {0};
+    tni_str_add(&whole, id, strcspn(id, "#"));
+    tni_str_add(&whole, ref, strlen(ref));
+    if (whole.failed) tni_json_lacked();
+    json_object_set_new(at, "$ref", json_stringn(whole.n ? whole.v : "", whole.n));
+    tni_str_finish(&whole);
+  }
+  json_object_foreach(at, key, v) {
+    if (names || !holds_values(key)) anchor_refs(v, id, false, !names && holds_names(key));
+  }
+}
+
+void tni_schema_anchor_refs(tni_schema *s) { anchor_refs(s->root, NULL, true, false); }
