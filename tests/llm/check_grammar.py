@@ -104,6 +104,7 @@ MUST_BE_REFUSED_OTHERS = [
     (GBNF, 'root ::= "a" item', "INVALID", "line 1, column 14"), (GBNF, 'root ::= root "a" | "a"', "INVALID", "left recursion"),
     (GBNF, 'item ::= "a"', "INVALID", "no rule 'root'"), (GBNF, 'root ::= "a', "INVALID", "line 1"), (GBNF, 'root ::= "a"\nroot ::= "b"', "INVALID", "line 2"),
     (GBNF, 'root ::= ("a"', "INVALID", "')' is missing"), (GBNF, 'root ::= a\na ::= b "x"\nb ::= a?', "INVALID", "left recursion"), (7, "x", "INVALID", "kind 7"),
+    (GBNF, 'root ::= <think>', "UNSUPPORTED", "%token"), (GBNF, 'root ::= "a" !<[10]>', "UNSUPPORTED", "line 1, column 14"),
 ]
 
 

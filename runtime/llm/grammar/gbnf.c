@@ -277,6 +277,8 @@ static bool take_part(gbnf *g, uint32_t from, uint32_t to) {
     g->i++;
     return true;
   }
+  if (is_at(g, '<') || is_at(g, '!'))
+    return refuse(g, TN_E_UNSUPPORTED, "tokens in angle brackets are not known; %token(\"...\") is a special token");
   const size_t e = name_end(g);
   uint32_t rule = 0;
   if (e == g->i) return refuse(g, TN_E_INVALID, "neither a literal, a set, a rule nor '('");
@@ -291,6 +293,7 @@ static bool take_part(gbnf *g, uint32_t from, uint32_t to) {
 
 static bool take_times(gbnf *g, uint32_t *least, uint32_t *most) {
   *least = *most = 1;
+  skip_blanks(g, g->depth > 0);
   if (is_at(g, '*') || is_at(g, '+') || is_at(g, '?')) {
     const char c = g->s[g->i++];
     *least = c == '+';
