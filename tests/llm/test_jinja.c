@@ -50,6 +50,12 @@ static void test_texts(void) {
       {"{% set ns = namespace(i=0) %}{% for x in n if x > 1 %}{% set ns.i = ns.i + x %}{{ loop.index }}/{{ loop.length "
        "}} {% endfor %}{{ ns.i }}",
        "1/2 2/2 5"},
+      {"{% set ns = namespace(s=0) %}{% for x in n if ns.s < 4 %}{{ x }}{% set ns.s = ns.s + x %}{% endfor %}|{% set "
+       "ns.s = 0 %}{% for x in n if ns.s < 4 %}{{ x }}{{ loop.last }}{{ loop.length }}{% set ns.s = 9 %}{% endfor %}",
+       "31|3False31False32True3"},
+      {"{% set g = n|select('odd') %}{{ g|first }}{% for x in g %}{{ x }}{% endfor %}{% for x in g %}{{ x }}{% endfor "
+       "%}|{% set g = n|map('string') %}{% for x in g %}{{ x }}{% break %}{% endfor %}{{ '1' in g }}{{ g|join }}",
+       "31|3True2"},
       {"{{ n[::-1] }} {{ n[1:] }} {{ 'h\xc3\xa9llo'[1:-1] }} {{ 'abc'[-1] }}", "[2, 1, 3] [1, 2] \xc3\xa9ll c"},
       {"{{ messages[0] }}", "{'role': 'system', 'content': ' be short\\n'}"},
       {"{{ messages[1]|tojson }} {{ d|tojson(indent=2, separators=(',', ': ')) }}",

@@ -41,14 +41,47 @@ static void assign(tni_jj_run *x, const tni_jj_node *target, tni_jj_val v) {
 
 /* --- loops --- */
 
-static tni_jj_val loop_item(const tni_jj_loop *l, size_t at) {
-  return at < l->items->n ? l->items->v[at] : tni_jj_of(TNI_JJ_UNDEFINED);
+/* Whether the loop's condition lets v through. */
+static bool passes(tni_jj_run *x, const tni_jj_loop *l, tni_jj_val v) {
+  tni_jj_scope *around = x->scope;
+  x->scope = l->scope;
+  l->scope->names.n = 0;
+  assign(x, l->node->a, v);
+  const tni_jj_val keep = tni_jj_failed(x) ? tni_jj_of(TNI_JJ_NONE) : tni_jj_eval(x, l->node->c);
+  x->scope = around;
+  return tni_jj_truth(keep);
 }
+
+/* The next item, out of `rest`. */
+static tni_jj_val take(tni_jj_run *x, tni_jj_loop *l) {
+  tni_jj_val v = tni_jj_next(l->rest);
+  while (tni_jj_given(v) && tni_jj_step(x, 1) && l->node && !passes(x, l, v)) v = tni_jj_next(l->rest);
+  return tni_jj_failed(x) ? tni_jj_of(TNI_JJ_MISSING) : v;
+}
+
+static tni_jj_val peek(tni_jj_run *x, tni_jj_loop *l) {
+  if (!tni_jj_given(l->after)) l->after = take(x, l);
+  return l->after;
+}
+
+static int64_t length_of(tni_jj_run *x, tni_jj_loop *l) {
+  if (l->length >= 0) return l->length;
+  tni_jj_items all = {0};
+  for (tni_jj_val v = take(x, l); tni_jj_given(v); v = take(x, l)) tni_jj_push(x, &all, v);
+  const tni_jj_val list = tni_jj_items_val(x, &all, TNI_JJ_OF_LIST);
+  if (tni_jj_failed(x)) return 0;
+  l->rest = list.l;
+  l->node = NULL;
+  l->length = (int64_t)all.n + l->at + 1 + tni_jj_given(l->after);
+  return l->length;
+}
+
+static tni_jj_val or_undefined(tni_jj_val v) { return tni_jj_given(v) ? v : tni_jj_of(TNI_JJ_UNDEFINED); }
 
 static tni_jj_val loop_cycle(tni_jj_run *x, tni_jj_val self, const tni_jj_val *a, const tni_jj_args *raw) {
   (void)a;
   if (!raw->n) return tni_jj_fail(x, "loop.cycle without values");
-  return raw->pos[self.loop->at % raw->n];
+  return raw->pos[(size_t)self.loop->at % raw->n];
 }
 
 static tni_jj_val loop_changed(tni_jj_run *x, tni_jj_val self, const tni_jj_val *a, const tni_jj_args *raw) {
@@ -64,23 +97,20 @@ static tni_jj_val loop_changed(tni_jj_run *x, tni_jj_val self, const tni_jj_val 
 tni_jj_val tni_jj_loop_attribute(tni_jj_run *x, tni_jj_loop *l, const tni_jj_str *name) {
   static const tni_jj_builtin functions[] = {
       {"cycle", NULL, 0, loop_cycle}, {"changed", NULL, 0, loop_changed}, {NULL, NULL, 0, NULL}};
-  const int64_t at = (int64_t)l->at, n = (int64_t)l->items->n;
   const struct {
     const char *name;
     int64_t v;
-  } numbers[] = {{"index", at + 1},
-                 {"index0", at},
-                 {"revindex", n - at},
-                 {"revindex0", n - at - 1},
-                 {"length", n},
-                 {"depth", l->depth},
-                 {"depth0", (int64_t)l->depth - 1}};
+  } numbers[] = {
+      {"index", l->at + 1}, {"index0", l->at}, {"depth", l->depth}, {"depth0", (int64_t)l->depth - 1}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     if (tni_jj_str_is(name, numbers[i].name)) return tni_jj_int(numbers[i].v);
-  if (tni_jj_str_is(name, "first")) return tni_jj_bool(at == 0);
-  if (tni_jj_str_is(name, "last")) return tni_jj_bool(at + 1 == n);
-  if (tni_jj_str_is(name, "previtem")) return loop_item(l, l->at ? l->at - 1 : SIZE_MAX);
-  if (tni_jj_str_is(name, "nextitem")) return loop_item(l, l->at + 1);
+  if (tni_jj_str_is(name, "length")) return tni_jj_int(length_of(x, l));
+  if (tni_jj_str_is(name, "revindex")) return tni_jj_int(length_of(x, l) - l->at);
+  if (tni_jj_str_is(name, "revindex0")) return tni_jj_int(length_of(x, l) - l->at - 1);
+  if (tni_jj_str_is(name, "first")) return tni_jj_bool(l->at == 0);
+  if (tni_jj_str_is(name, "last")) return tni_jj_bool(!tni_jj_given(peek(x, l)));
+  if (tni_jj_str_is(name, "previtem")) return or_undefined(l->before);
+  if (tni_jj_str_is(name, "nextitem")) return or_undefined(peek(x, l));
   const tni_jj_builtin *fn = tni_jj_find(functions, name);
   tni_jj_method *m = fn ? tni_jj_alloc(x, 1, sizeof *m) : NULL;
   if (!m) return tni_jj_of(TNI_JJ_MISSING);
@@ -88,45 +118,54 @@ tni_jj_val tni_jj_loop_attribute(tni_jj_run *x, tni_jj_loop *l, const tni_jj_str
   return (tni_jj_val){.type = TNI_JJ_METHOD, .method = m};
 }
 
-/* Those items that the loop's condition lets through. */
-static const tni_jj_list *filtered(tni_jj_run *x, const tni_jj_node *n, const tni_jj_list *all, tni_jj_scope *scope) {
-  tni_jj_items l = {0};
-  for (size_t i = 0; i < all->n && tni_jj_step(x, 1); i++) {
-    scope->names.n = 0;
-    assign(x, n->a, all->v[i]);
-    const tni_jj_val keep = tni_jj_failed(x) ? tni_jj_of(TNI_JJ_NONE) : tni_jj_eval(x, n->c);
-    if (tni_jj_truth(keep)) tni_jj_push(x, &l, all->v[i]);
-  }
-  const tni_jj_val v = tni_jj_items_val(x, &l, TNI_JJ_OF_LIST);
-  return v.type == TNI_JJ_LIST ? v.l : all;
+/* Into `now`. False: the loop is at its end. */
+static bool next_round(tni_jj_run *x, tni_jj_loop *l) {
+  const tni_jj_val v = peek(x, l);
+  if (!tni_jj_given(v)) return false;
+  l->after = tni_jj_of(TNI_JJ_MISSING);
+  l->before = l->now;
+  l->now = v;
+  l->at++;
+  return true;
 }
 
 /* *through: some round came to the end of the body. */
-static void run_loop(tni_jj_run *x, const tni_jj_node *n, const tni_jj_list *items, tni_jj_scope *scope,
-                     bool *through) {
+static void run_loop(tni_jj_run *x, const tni_jj_node *n, tni_jj_loop *l, tni_jj_scope *scope, bool *through) {
   static const tni_jj_str loop_name = {"loop", NULL, 4};
-  tni_jj_loop *l = tni_jj_alloc(x, 1, sizeof *l);
-  if (!l) return;
-  *l = (tni_jj_loop){.items = items, .depth = 1};
-  for (; l->at < items->n && tni_jj_step(x, 1); l->at++) {
+  while (tni_jj_step(x, 1) && next_round(x, l)) {
     scope->names.n = 0;
     tni_jj_bind(x, scope, &loop_name, (tni_jj_val){.type = TNI_JJ_LOOP, .loop = l});
-    assign(x, n->a, items->v[l->at]);
+    assign(x, n->a, l->now);
     const tni_jj_flow flow = tni_jj_exec(x, n->first);
     *through = *through || flow == TNI_JJ_ON;
     if (flow == TNI_JJ_BREAK) break;
   }
 }
 
+static tni_jj_loop *new_loop(tni_jj_run *x, const tni_jj_node *n, tni_jj_val over) {
+  const bool lazy = over.type == TNI_JJ_LIST && over.kind == TNI_JJ_OF_LAZY;
+  const tni_jj_val none = tni_jj_of(TNI_JJ_MISSING);
+  tni_jj_loop *l = tni_jj_alloc(x, 1, sizeof *l);
+  if (!l) return NULL;
+  *l = (tni_jj_loop){.node = n->c ? n : NULL, .at = -1, .length = -1, .before = none, .now = none, .after = none};
+  l->depth = 1;
+  l->scope = n->c ? tni_jj_scope_new(x, x->scope) : NULL;
+  const tni_jj_list *items = lazy ? over.l : tni_jj_iterate(x, over);
+  const tni_jj_val own = lazy ? over : tni_jj_list_of(x, items->v, items->n, TNI_JJ_OF_LIST);
+  if (tni_jj_failed(x)) return NULL;
+  l->rest = own.l;
+  if (!lazy && !n->c) l->length = (int64_t)items->n;
+  return l;
+}
+
 static tni_jj_flow run_for(tni_jj_run *x, const tni_jj_node *n) {
   const tni_jj_val over = tni_jj_eval(x, n->b);
-  const tni_jj_list *items = tni_jj_failed(x) ? NULL : tni_jj_iterate(x, over);
+  tni_jj_loop *l = tni_jj_failed(x) ? NULL : new_loop(x, n, over);
   tni_jj_scope *around = x->scope, *scope = tni_jj_scope_new(x, around);
-  if (!scope || !items || tni_jj_failed(x)) return TNI_JJ_ON;
+  if (!scope || !l || tni_jj_failed(x)) return TNI_JJ_ON;
   x->scope = scope;
-  if (n->c) items = filtered(x, n, items, scope);
   bool ran = false;
-  run_loop(x, n, items, scope, &ran);
+  run_loop(x, n, l, scope, &ran);
   scope->names.n = 0;
   x->scope = around;
   /* As jinja2 does it: break and continue leave the word that the loop ran unsaid. */

@@ -22,6 +22,10 @@ FILTER(do_list) {
 
 FILTER(do_first) {
   (void)a, (void)raw;
+  if (v.type == TNI_JJ_LIST && v.kind == TNI_JJ_OF_LAZY) {
+    const tni_jj_val one = tni_jj_next(v.l);
+    return tni_jj_given(one) ? one : tni_jj_of(TNI_JJ_UNDEFINED);
+  }
   const tni_jj_list *l = tni_jj_iterate(x, v);
   return l->n ? l->v[0] : tni_jj_of(TNI_JJ_UNDEFINED);
 }
@@ -44,7 +48,9 @@ FILTER(do_reverse) {
     else
       tni_jj_push(x, &out, l->v[i]);
   }
-  return v.type == TNI_JJ_STR ? tni_jj_buf_val(x, &b) : tni_jj_items_val(x, &out, TNI_JJ_OF_LAZY);
+  if (v.type == TNI_JJ_STR) return tni_jj_buf_val(x, &b);
+  /* As jinja2: a generator is reversed as a list. */
+  return tni_jj_items_val(x, &out, v.type == TNI_JJ_LIST && v.kind == TNI_JJ_OF_LAZY ? TNI_JJ_OF_LIST : TNI_JJ_OF_LAZY);
 }
 
 FILTER(do_join) {

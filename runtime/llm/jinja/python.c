@@ -21,6 +21,8 @@ const char *tni_jj_type_name(tni_jj_val v) {
   return v.type == TNI_JJ_LIST ? lists[v.kind] : v.type <= TNI_JJ_LOOP ? names[v.type] : "nothing";
 }
 
+static bool is_lazy(tni_jj_val v) { return v.type == TNI_JJ_LIST && v.kind == TNI_JJ_OF_LAZY; }
+
 bool tni_jj_truth(tni_jj_val v) {
   switch (v.type) {
     case TNI_JJ_UNDEFINED:
@@ -136,18 +138,31 @@ bool tni_jj_contains(tni_jj_run *x, tni_jj_val box, tni_jj_val item) {
     if (!tni_jj_hashable(item)) tni_jj_fail(x, "a '%s' is no key", tni_jj_type_name(item));
     return tni_jj_dict_get(x, box.d, item) != NULL;
   }
-  const tni_jj_list *l = tni_jj_iterate(x, box);
-  for (size_t i = 0; i < l->n && tni_jj_step(x, 1); i++)
-    if (tni_jj_equal(x, l->v[i], item)) return true;
+  tni_jj_list own = {0}, *rest = &own; /* a generator goes on after what is found */
+  if (is_lazy(box))
+    rest = box.l;
+  else
+    own = *tni_jj_iterate(x, box);
+  for (tni_jj_val v = tni_jj_next(rest); tni_jj_given(v) && tni_jj_step(x, 1); v = tni_jj_next(rest))
+    if (tni_jj_equal(x, v, item)) return true;
   return false;
+}
+
+tni_jj_val tni_jj_next(tni_jj_list *rest) {
+  if (!rest->n) return tni_jj_of(TNI_JJ_MISSING);
+  rest->n--;
+  return *rest->v++;
 }
 
 const tni_jj_list *tni_jj_iterate(tni_jj_run *x, tni_jj_val v) {
   static const tni_jj_list nothing;
-  if (v.type == TNI_JJ_LIST) return v.l;
+  if (v.type == TNI_JJ_LIST && !is_lazy(v)) return v.l;
   if (v.type == TNI_JJ_UNDEFINED) return &nothing;
   tni_jj_val list = tni_jj_of(TNI_JJ_UNDEFINED);
-  if (v.type == TNI_JJ_DICT) {
+  if (is_lazy(v)) {
+    list = tni_jj_list_of(x, v.l->v, v.l->n, TNI_JJ_OF_LIST);
+    v.l->n = 0;
+  } else if (v.type == TNI_JJ_DICT) {
     list = tni_jj_list_of(x, v.d->keys, v.d->n, TNI_JJ_OF_LIST);
   } else if (v.type == TNI_JJ_STR) {
     tni_jj_items l = {0};

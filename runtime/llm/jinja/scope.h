@@ -20,13 +20,17 @@ typedef struct tni_jj_macro {
   bool is_caller;
 } tni_jj_macro;
 
+/* Items are taken as the loop goes, as jinja2's LoopContext does: one ahead where the body asks what follows, all where
+ * it asks how many there are. */
 typedef struct tni_jj_loop {
-  const tni_jj_list *items;
-  size_t at;
+  tni_jj_list *rest;       /* not looked at yet; of a generator its own */
+  const tni_jj_node *node; /* S_FOR, whose condition each item of `rest` must fulfil; NULL: all do */
+  tni_jj_scope *scope;     /* of the condition */
+  int64_t at, length;      /* at: -1 before the first round; length: -1: not known */
+  tni_jj_val before, now, after; /* TNI_JJ_MISSING: none; after: taken ahead */
   uint32_t depth;
   bool has_changed;
-  tni_jj_val changed;      /* what loop.changed was given last */
-  tni_jj_val index0, last; /* unused where at tells */
+  tni_jj_val changed; /* what loop.changed was given last */
 } tni_jj_loop;
 
 tni_jj_scope *tni_jj_scope_new(tni_jj_run *x, tni_jj_scope *up);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Values of a rendering, as Python has them. All memory is the rendering's arena and goes with it; values are immutable
- * but for namespaces, as in jinja2's immutable sandbox.
+ * but for namespaces and generators, as in jinja2's immutable sandbox.
  *
  * Errors stick: the first one is kept in the run, functions give UNDEFINED then, and loops look at tni_jj_failed.
  */
@@ -29,7 +29,8 @@ typedef enum tni_jj_type {
   TNI_JJ_MISSING /* an argument that was not given */
 } tni_jj_type;
 
-/* What a TNI_JJ_LIST is in Python. VIEW: keys(), items(), range(); LAZY: what generators give, without a length. */
+/* What a TNI_JJ_LIST is in Python. VIEW: keys(), items(), range(). LAZY: a generator; it has no length, and what was
+ * taken of it is gone. */
 typedef enum tni_jj_kind { TNI_JJ_OF_LIST, TNI_JJ_OF_TUPLE, TNI_JJ_OF_VIEW, TNI_JJ_OF_LAZY } tni_jj_kind;
 
 typedef struct tni_jj_str {
@@ -45,7 +46,7 @@ typedef struct tni_jj_args tni_jj_args;
 typedef struct tni_jj_builtin tni_jj_builtin;
 
 typedef struct tni_jj_list {
-  const tni_jj_val *v;
+  const tni_jj_val *v; /* LAZY: what is left */
   size_t n;
 } tni_jj_list;
 
@@ -56,7 +57,7 @@ struct tni_jj_val {
     int64_t i;
     double f;
     const tni_jj_str *s;
-    const tni_jj_list *l;
+    tni_jj_list *l;
     tni_jj_dict *d;   /* of namespaces too */
     const char *hint; /* UNDEFINED: what was looked for, or NULL */
     const tni_jj_builtin *fn;
@@ -184,8 +185,10 @@ bool tni_jj_equal(tni_jj_run *x, tni_jj_val a, tni_jj_val b);
 /* -1, 0, 1; an error where Python cannot order them. */
 int tni_jj_compare(tni_jj_run *x, tni_jj_val a, tni_jj_val b);
 bool tni_jj_contains(tni_jj_run *x, tni_jj_val box, tni_jj_val item);
-/* What a for loop sees. */
+/* All items of v; a generator is at its end then. */
 const tni_jj_list *tni_jj_iterate(tni_jj_run *x, tni_jj_val v);
+/* Takes the first item that is left; TNI_JJ_MISSING: none. */
+tni_jj_val tni_jj_next(tni_jj_list *rest);
 /* -1: it has none, and the run fails. */
 int64_t tni_jj_length(tni_jj_run *x, tni_jj_val v);
 const char *tni_jj_type_name(tni_jj_val v);
