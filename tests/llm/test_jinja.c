@@ -56,6 +56,8 @@ static void test_texts(void) {
       {"{% set g = n|select('odd') %}{{ g|first }}{% for x in g %}{{ x }}{% endfor %}{% for x in g %}{{ x }}{% endfor "
        "%}|{% set g = n|map('string') %}{% for x in g %}{{ x }}{% break %}{% endfor %}{{ '1' in g }}{{ g|join }}",
        "31|3True2"},
+      {"{{ d.update is defined }}{{ n.pop is defined }}{{ d['clear'] or 'e' }}{{ {'pop': 1}.pop }}{{ {'pop': 1}['pop'] }}",
+       "FalseFalsee1"},
       {"{{ n[::-1] }} {{ n[1:] }} {{ 'h\xc3\xa9llo'[1:-1] }} {{ 'abc'[-1] }}", "[2, 1, 3] [1, 2] \xc3\xa9ll c"},
       {"{{ messages[0] }}", "{'role': 'system', 'content': ' be short\\n'}"},
       {"{{ messages[1]|tojson }} {{ d|tojson(indent=2, separators=(',', ': ')) }}",
@@ -97,7 +99,7 @@ static void test_errors(void) {
                {"\n\n{% if yes %}", "line 3: the template ends where 'elif else endif' is wanted", TN_E_INVALID},
                {"{{ 'a", "a string has no end", TN_E_INVALID},
                {"{% include 'x' %}", "'include' is not known in chat templates", TN_E_UNSUPPORTED},
-               {"{{ n.append(1) }}", "'append' would change a list", TN_E_INVALID},
+               {"{{ n.append(1) }}", "'append (it would change a list)' is undefined", TN_E_INVALID},
                {"{{ n|nosuch }}", "there is no filter 'nosuch'", TN_E_INVALID},
                {"{{ 1 + 'a' }}", "'int' + 'str' has no value", TN_E_INVALID},
                {"{{ 9223372036854775807 }}", "no number that is known here", TN_E_INVALID},

@@ -9,11 +9,14 @@
 #include "runtime/llm/jinja/value.h"
 #include "runtime/llm/text/text.h"
 
-static tni_jj_val undefined(tni_jj_run *x, const tni_jj_str *name) {
+/* why: what else an error says of it. */
+static tni_jj_val undefined(tni_jj_run *x, const tni_jj_str *name, const char *why) {
   tni_jj_val v = tni_jj_of(TNI_JJ_UNDEFINED);
-  char *hint = tni_jj_alloc(x, name->n + 1, 1);
+  const size_t n = strlen(why);
+  char *hint = tni_jj_alloc(x, name->n + n + 1, 1);
   if (!hint) return v;
   memcpy(hint, name->v, name->n);
+  memcpy(hint + name->n, why, n);
   v.hint = hint;
   return v;
 }
@@ -25,9 +28,8 @@ static tni_jj_val python_attribute(tni_jj_run *x, tni_jj_val v, const tni_jj_str
     return found ? *found : tni_jj_of(TNI_JJ_MISSING);
   }
   if (v.type == TNI_JJ_LOOP) return tni_jj_loop_attribute(x, v.loop, name);
-  if (tni_jj_changes(v, name))
-    return tni_jj_fail(x, "'%.*s' would change a %s, which templates must not", (int)name->n, name->v,
-                       tni_jj_type_name(v));
+  if (tni_jj_changes(v, name)) /* jinja2's sandbox hides it, and the key of that name too */
+    return undefined(x, name, v.type == TNI_JJ_DICT ? " (it would change a dict)" : " (it would change a list)");
   const tni_jj_builtin *fn = tni_jj_find_method(v, name);
   if (!fn) return tni_jj_of(TNI_JJ_MISSING);
   tni_jj_method *m = tni_jj_alloc(x, 1, sizeof *m);
@@ -62,14 +64,14 @@ tni_jj_val tni_jj_attribute(tni_jj_run *x, tni_jj_val v, const tni_jj_str *name)
   tni_jj_val found = python_attribute(x, v, name);
   if (found.type == TNI_JJ_MISSING && v.type == TNI_JJ_DICT)
     found = python_item(x, v, tni_jj_text(x, name->v, name->m, name->n));
-  return found.type == TNI_JJ_MISSING ? undefined(x, name) : found;
+  return found.type == TNI_JJ_MISSING ? undefined(x, name, "") : found;
 }
 
 tni_jj_val tni_jj_item(tni_jj_run *x, tni_jj_val v, tni_jj_val key) {
   if (v.type == TNI_JJ_UNDEFINED) return refuse_undefined(x, v);
   tni_jj_val found = python_item(x, v, key);
   if (found.type == TNI_JJ_MISSING && key.type == TNI_JJ_STR) found = python_attribute(x, v, key.s);
-  return found.type == TNI_JJ_MISSING ? undefined(x, tni_jj_to_str(x, key)) : found;
+  return found.type == TNI_JJ_MISSING ? undefined(x, tni_jj_to_str(x, key), "") : found;
 }
 
 /* Python's slice.indices: where a step begins and where it ends. */
