@@ -56,8 +56,12 @@ static void test_texts(void) {
       {"{% set g = n|select('odd') %}{{ g|first }}{% for x in g %}{{ x }}{% endfor %}{% for x in g %}{{ x }}{% endfor "
        "%}|{% set g = n|map('string') %}{% for x in g %}{{ x }}{% break %}{% endfor %}{{ '1' in g }}{{ g|join }}",
        "31|3True2"},
-      {"{{ d.update is defined }}{{ n.pop is defined }}{{ d['clear'] or 'e' }}{{ {'pop': 1}.pop }}{{ {'pop': 1}['pop'] }}",
+      {"{{ d.update is defined }}{{ n.pop is defined }}{{ d['clear'] or 'e' }}{{ {'pop': 1}.pop }}{{ {'pop': "
+       "1}['pop'] }}",
        "FalseFalsee1"},
+      {"{% for g in messages|groupby('role') %}{{ g.grouper }}{{ g.list|length }}{{ g[0] == g['grouper'] }} {% endfor "
+       "%}{{ messages|groupby('role')|map(attribute='grouper')|join }}",
+       "system1True user1True systemuser"},
       {"{{ n[::-1] }} {{ n[1:] }} {{ 'h\xc3\xa9llo'[1:-1] }} {{ 'abc'[-1] }}", "[2, 1, 3] [1, 2] \xc3\xa9ll c"},
       {"{{ messages[0] }}", "{'role': 'system', 'content': ' be short\\n'}"},
       {"{{ messages[1]|tojson }} {{ d|tojson(indent=2, separators=(',', ': ')) }}",

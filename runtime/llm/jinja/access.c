@@ -28,6 +28,10 @@ static tni_jj_val python_attribute(tni_jj_run *x, tni_jj_val v, const tni_jj_str
     return found ? *found : tni_jj_of(TNI_JJ_MISSING);
   }
   if (v.type == TNI_JJ_LOOP) return tni_jj_loop_attribute(x, v.loop, name);
+  if (v.type == TNI_JJ_LIST && v.l->is_group) {
+    if (tni_jj_str_is(name, "grouper")) return v.l->v[0];
+    if (tni_jj_str_is(name, "list")) return v.l->v[1];
+  }
   if (tni_jj_changes(v, name)) /* jinja2's sandbox hides it, and the key of that name too */
     return undefined(x, name, v.type == TNI_JJ_DICT ? " (it would change a dict)" : " (it would change a list)");
   const tni_jj_builtin *fn = tni_jj_find_method(v, name);

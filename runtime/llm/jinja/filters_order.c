@@ -132,9 +132,11 @@ FILTER(do_groupby) {
     size_t end = i;
     for (; end < l->n && tni_jj_equal(x, k[i].key, k[end].key); end++) tni_jj_push(x, &group, k[end].item);
     const tni_jj_val name = tni_jj_path(x, k[i].item, a[0]);
-    tni_jj_push(
-        x, &out,
-        tni_jj_pair(x, name.type == TNI_JJ_UNDEFINED ? k[i].key : name, tni_jj_items_val(x, &group, TNI_JJ_OF_LIST)));
+    const tni_jj_val pair =
+        tni_jj_pair(x, name.type == TNI_JJ_UNDEFINED ? k[i].key : name, tni_jj_items_val(x, &group, TNI_JJ_OF_LIST));
+    if (tni_jj_failed(x)) break;
+    pair.l->is_group = true;
+    tni_jj_push(x, &out, pair);
     i = end > i ? end : i + 1;
   }
   return tni_jj_items_val(x, &out, TNI_JJ_OF_LIST);

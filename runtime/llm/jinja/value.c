@@ -131,7 +131,7 @@ tni_jj_val tni_jj_buf_val(tni_jj_run *x, const tni_jj_buf *b) {
 tni_jj_val tni_jj_list_of(tni_jj_run *x, const tni_jj_val *v, size_t n, tni_jj_kind kind) {
   tni_jj_list *l = tni_jj_alloc(x, 1, sizeof *l);
   if (!l) return tni_jj_of(TNI_JJ_UNDEFINED);
-  *l = (tni_jj_list){v, n};
+  *l = (tni_jj_list){.v = v, .n = n};
   return (tni_jj_val){.type = TNI_JJ_LIST, .kind = (uint8_t)kind, .l = l};
 }
 

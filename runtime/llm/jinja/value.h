@@ -48,6 +48,7 @@ typedef struct tni_jj_builtin tni_jj_builtin;
 typedef struct tni_jj_list {
   const tni_jj_val *v; /* LAZY: what is left */
   size_t n;
+  bool is_group; /* a tuple of groupby: (grouper, list) */
 } tni_jj_list;
 
 struct tni_jj_val {
