@@ -70,6 +70,7 @@ class Generator:
                 lambda: f"{s()}.lstrip({t()})", lambda: f"{s()}.rstrip()", lambda: f"{s()}.split({self.literal()})[0]", lambda: f"{s()}.split({self.pick('', 'none, 1', chr(39) + ',' + chr(39) + ', 1')})[-1]",
                 lambda: f"{s()} * {self.pick(0, 2, 3)}", lambda: f"({s()}).{self.pick('upper', 'lower', 'capitalize', 'swapcase')}()", lambda: f"{s()}|default({t()}, true)", lambda: f"undefinedname|default({t()})",
                 lambda: f"{s()}.removeprefix({t()})", lambda: f"{s()}.zfill(5)", lambda: f"{s()}.center(9, '*')", lambda: f"{s()}.ljust(6)", lambda: f"'%s|%d' % ({s()}, {self.num()})", lambda: f"'{{}}-{{}}'.format({s()}, {self.num()})",
+                lambda: f"'%7.2s|%-5s|' % ({s()}, {t()})", lambda: f"'%04d|%+.1f|%x' % ({self.num()}, {self.num()}, i)", lambda: f"'{{:>6}}|{{:*^9.3}}'.format({self.num()}, {s()})",
                 lambda: f"{s()}|reverse", lambda: f"{s()}.partition({self.literal()})[2]", lambda: f"{s()}.rsplit({self.pick('', 'none, 1', chr(39) + ',' + chr(39) + ', 1')})[0]", lambda: f"({s()})[{self.num()}]"])()
         return self.deep(more, lambda: self.pick("s", "t", self.literal(), self.literal(), "'x'", "messages[0].content", "messages[-1]['role']"))
 

@@ -62,6 +62,11 @@ static void test_texts(void) {
       {"{% for g in messages|groupby('role') %}{{ g.grouper }}{{ g.list|length }}{{ g[0] == g['grouper'] }} {% endfor "
        "%}{{ messages|groupby('role')|map(attribute='grouper')|join }}",
        "system1True user1True systemuser"},
+      {"{{ '%.3s|%5.1f|%-4s|%05d|%.3d|%#x|%+.1e' % ('a\xc3\xa9xy', 2.25, '\xc3\xa9', -42, 5, 255, 12.5) }} {{ "
+       "'%(a)s' % {'a': 1} }}",
+       "a\xc3\xa9x|  2.2|\xc3\xa9   |-0042|005|0xff|+1.2e+01 1"},
+      {"{{ '{:.2f}|{:>4}|{:*^5}|{:,}|{:%}|{!r}|{x[a].b}'.format(1.5, 7, 'ab', 1234567, 0.25, 'q', x={'a': {'b': 'c'}}) "
+       "1.50|   7|*ab**|1,234,567|25.000000%|'q'|c"},
       {"{{ n[::-1] }} {{ n[1:] }} {{ 'h\xc3\xa9llo'[1:-1] }} {{ 'abc'[-1] }}", "[2, 1, 3] [1, 2] \xc3\xa9ll c"},
       {"{{ messages[0] }}", "{'role': 'system', 'content': ' be short\\n'}"},
       {"{{ messages[1]|tojson }} {{ d|tojson(indent=2, separators=(',', ': ')) }}",
@@ -105,6 +110,8 @@ static void test_errors(void) {
                {"{% include 'x' %}", "'include' is not known in chat templates", TN_E_UNSUPPORTED},
                {"{{ n.append(1) }}", "'append (it would change a list)' is undefined", TN_E_INVALID},
                {"{{ n|nosuch }}", "there is no filter 'nosuch'", TN_E_INVALID},
+               {"{{ '%d' % 'a' }}", "%d of a 'str'", TN_E_INVALID},
+               {"{{ '{:q}'.format(1) }}", "format: 'q' is not known", TN_E_INVALID},
                {"{{ 1 + 'a' }}", "'int' + 'str' has no value", TN_E_INVALID},
                {"{{ 9223372036854775807 }}", "no number that is known here", TN_E_INVALID},
                {"{{ 1 // 0 }}", "division by zero", TN_E_INVALID},
@@ -147,6 +154,7 @@ static void test_mine(void) {
   check_mine("{{ '<|' + messages[0].role|upper ~ '|>' }}", "<|______|>");
   check_mine("{{ messages[1].content.replace('end', 'x')|trim }}", "______x__"); /* h, two bytes of e acute, "<|" */
   check_mine("{{ messages[0].content|trim|tojson }}", "\"________\"");
+  check_mine("{{ '%8s|' % messages[0].role }}{{ '{:-<8}{}'.format(messages[0].role, 1) }}", "  ______|______--1");
   check_mine("{% set x %}{% for m in messages %}{{ m.role[1:] }},{% endfor %}{% endset %}{{ x.split(',')|join('-') }}",
              "_____-___-");
 }

@@ -202,8 +202,16 @@ FILTER(do_center) {
 
 FILTER(do_format) {
   (void)a;
-  if (raw->n_kw) return tni_jj_fail(x, "format with names");
-  return tni_jj_percent(x, tni_jj_to_str(x, v), raw);
+  tni_jj_val names = tni_jj_of(TNI_JJ_NONE);
+  if (raw->n && raw->n_kw) return tni_jj_fail(x, "format with names and other values");
+  if (raw->n_kw) names = tni_jj_dict_new(x);
+  for (size_t i = 0; i < raw->n_kw && !tni_jj_failed(x); i++) {
+    const tni_jj_str *name = raw->kw[i].name;
+    const tni_jj_val key = tni_jj_text(x, name->v, name->m, name->n);
+    if (!tni_jj_failed(x)) tni_jj_dict_set(x, names.d, key, raw->kw[i].v);
+  }
+  if (tni_jj_failed(x)) return names;
+  return tni_jj_percent(x, tni_jj_to_str(x, v), raw->n_kw ? &(tni_jj_args){.pos = &names, .n = 1} : raw);
 }
 
 const tni_jj_builtin tni_jj_text_filters[] = {{"trim", "chars", 0, do_trim},

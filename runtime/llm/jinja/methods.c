@@ -166,42 +166,7 @@ METHOD(do_join) {
   return tni_jj_buf_val(x, &b);
 }
 
-/* "{}", "{0}" and "{name}" without formats. */
-METHOD(do_format) {
-  (void)a;
-  tni_jj_buf b = {0};
-  size_t next = 0;
-  const tni_jj_str *s = v.s;
-  for (size_t i = 0; i < s->n && tni_jj_step(x, 1); i++) {
-    const char c = s->v[i];
-    if ((c == '{' || c == '}') && i + 1 < s->n && s->v[i + 1] == c) {
-      tni_jj_put_as(x, &b, &c, 1, tni_jj_mine(s, i++));
-      continue;
-    }
-    if (c == '}') return tni_jj_fail(x, "format: a '}' alone");
-    if (c != '{') {
-      tni_jj_put(x, &b, s->v + i, s->m ? s->m + i : NULL, 1);
-      continue;
-    }
-    const size_t end = tni_jj_find_str(s, &(tni_jj_str){"}", NULL, 1}, i);
-    if (end == SIZE_MAX) return tni_jj_fail(x, "format: a '{' without its '}'");
-    const tni_jj_str name = {s->v + i + 1, NULL, end - i - 1};
-    const tni_jj_val *found = NULL;
-    size_t at = name.n ? 0 : next++;
-    bool digits = true;
-    for (size_t k = 0; k < name.n; k++) {
-      digits = digits && name.v[k] >= '0' && name.v[k] <= '9' && name.n < 6;
-      at = at * 10 + (size_t)(name.v[k] - '0');
-    }
-    if (digits && at < raw->n) found = &raw->pos[at];
-    for (size_t k = 0; !digits && k < raw->n_kw; k++)
-      if (tni_jj_str_same(raw->kw[k].name, &name)) found = &raw->kw[k].v;
-    if (!found) return tni_jj_fail(x, "format: there is no '%.*s'", (int)name.n, name.v);
-    tni_jj_put_val(x, &b, *found);
-    i = end;
-  }
-  return tni_jj_buf_val(x, &b);
-}
+METHOD(do_format) { return (void)a, tni_jj_format(x, v.s, raw); }
 
 const tni_jj_builtin tni_jj_str_methods[] = {{"strip", "chars", 0, do_strip},
                                              {"lstrip", "chars", 0, do_lstrip},

@@ -2,7 +2,6 @@
  *
  * Strings by code points, as Python's str has them. Each byte keeps its mark.
  */
-#include <stdio.h>
 #include <string.h>
 #include <utf8proc.h>
 
@@ -147,47 +146,4 @@ void tni_jj_lines(tni_jj_run *x, const tni_jj_str *s, bool keep_ends, tni_jj_ite
     from = i += n;
   }
   if (from < s->n) tni_jj_push(x, out, tni_jj_cut(x, s, from, s->n));
-}
-
-/* %s, %d, %i, %f with a precision, %%: what templates use of Python's. */
-static void put_percent(tni_jj_run *x, tni_jj_buf *b, char kind, int precision, tni_jj_val v) {
-  char s[512];
-  if (kind == 's') {
-    tni_jj_put_val(x, b, v);
-  } else if (!tni_jj_is_number(v)) {
-    tni_jj_fail(x, "%%%c of a '%s'", kind, tni_jj_type_name(v));
-  } else {
-    if (kind == 'f')
-      snprintf(s, sizeof s, "%.*f", precision < 0 ? 6 : precision, tni_jj_as_float(v));
-    else
-      snprintf(s, sizeof s, "%lld", (long long)(v.type == TNI_JJ_FLOAT ? (int64_t)v.f : tni_jj_as_int(v)));
-    tni_jj_put_as(x, b, s, strlen(s), true);
-  }
-}
-
-tni_jj_val tni_jj_percent(tni_jj_run *x, const tni_jj_str *format, const tni_jj_args *a) {
-  tni_jj_buf b = {0};
-  size_t used = 0;
-  for (size_t i = 0; i < format->n && tni_jj_step(x, 1); i++) {
-    int precision = -1;
-    if (format->v[i] != '%') {
-      tni_jj_put(x, &b, format->v + i, format->m ? format->m + i : NULL, 1);
-      continue;
-    }
-    if (i + 2 < format->n && format->v[i + 1] == '.' && format->v[i + 2] >= '0' && format->v[i + 2] <= '9') {
-      precision = format->v[i + 2] - '0';
-      i += 2;
-    }
-    const char kind = i + 1 < format->n ? format->v[++i] : 0;
-    if (kind == '%') {
-      tni_jj_put_as(x, &b, "%", 1, true);
-    } else if (!kind || !strchr("sdif", kind)) {
-      return tni_jj_fail(x, "a format other than %%s, %%d and %%f");
-    } else if (used == a->n) {
-      return tni_jj_fail(x, "there are fewer values than the format names");
-    } else {
-      put_percent(x, &b, kind, precision, a->pos[used++]);
-    }
-  }
-  return used == a->n ? tni_jj_buf_val(x, &b) : tni_jj_fail(x, "there are more values than the format names");
 }

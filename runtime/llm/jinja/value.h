@@ -260,6 +260,8 @@ tni_jj_val tni_jj_strip(tni_jj_run *x, const tni_jj_str *s, const tni_jj_str *ch
 tni_jj_val tni_jj_replace(tni_jj_run *x, const tni_jj_str *s, const tni_jj_str *old, const tni_jj_str *with,
                           int64_t count);
 void tni_jj_lines(tni_jj_run *x, const tni_jj_str *s, bool keep_ends, tni_jj_items *out); /* str.splitlines */
+/* --- formats (format.c) --- */
 tni_jj_val tni_jj_percent(tni_jj_run *x, const tni_jj_str *format, const tni_jj_args *a); /* '%s' % ... */
+tni_jj_val tni_jj_format(tni_jj_run *x, const tni_jj_str *s, const tni_jj_args *a);       /* '{}'.format(...) */
 
 #endif
