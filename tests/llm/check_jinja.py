@@ -97,7 +97,7 @@ class Generator:
         return self.r.choice([lambda: "d", lambda: "v", lambda: "messages", self.text, self.list, self.num, lambda: "{'k': %s, %s: [%s]}" % (self.any(), self.text(), self.num()), lambda: "none"])()
 
     def any(self):
-        return self.r.choice([self.text, self.num, self.list, self.cond, self.json, lambda: "v", lambda: "d.a", lambda: "d['b']", lambda: "d.get('a', 'zz')", lambda: "nothing", lambda: "w", lambda: "u", lambda: "none", lambda: "d.items()|list", lambda: "d|items|list", lambda: "(1, 'x')", lambda: "n|first", lambda: "l|last", lambda: "messages[0]"])()
+        return self.r.choice([self.text, self.num, self.list, self.cond, self.json, lambda: "v", lambda: "d.a", lambda: "d['b']", lambda: "d.get('a', 'zz')", lambda: "nothing", lambda: "w", lambda: "u", lambda: "none", lambda: "d.items()|list", lambda: "d|items|list", lambda: "(1, 'x')", lambda: "n|first", lambda: "l|last", lambda: "messages[0]", lambda: "d.keys()", lambda: "range(4)[%s:]" % self.num(), lambda: "d.pop"])()
 
     def cond(self):
         def more():
@@ -127,10 +127,12 @@ class Generator:
         if k < 2:
             return t(f"if {self.any()}") + body() + (t(f"elif {self.cond()}") + body() if self.r.random() < .4 else "") + (t("else") + body() if self.r.random() < .5 else "") + t("endif")
         if k < 5:
-            of, name = self.r.choice([("messages", "m"), (self.list(), "t"), ("d.items()", "k, v"), ("range(3)", "i"), ("n", "i"), (self.text(), "s"), ("d|dictsort", "k, v"), ("messages", "s")])
+            of, name = self.r.choice([("messages", "m"), (self.list(), "t"), ("d.items()", "k, v"), ("range(3)", "i"), ("n", "i"), (self.text(), "s"), ("d|dictsort", "k, v"), ("messages", "s"), ("l|select('string')", "t"), ("gen", "t")])
             inside = self.pick("{{ loop.index }}", "{{ loop.last }}{{ loop.revindex0 }}", "{{ loop.previtem }}", "{{ loop.nextitem is defined }}", "{{ loop.cycle('a', 'b') }}", "{{ loop.length }}", "", "{{ loop.changed(m.role) if m is defined else loop.first }}")
             control = t(f"if {self.cond()}") + t(self.pick("break", "continue")) + t("endif") if self.r.random() < .4 else ""
             return t(f"for {name} in {of}" + (f" if {self.cond()}" if self.r.random() < .2 else "")) + inside + control + body() + (t("else") + body() if self.r.random() < .2 else "") + t("endfor")
+        if k < 7 and self.r.random() < .1:
+            return t("set gen = " + self.pick("l|select", "n|map('string')", "l|reverse")) + body() + "{{ gen|first }}{{ gen|join }}"
         if k < 7:
             return t(f"set {self.pick('w', 'u')} = {self.any()}") + body()
         if k == 7:
@@ -148,7 +150,7 @@ class Generator:
 
 def unlike(text):
     """A text that tells addresses or more than 64 bits: not compared."""
-    return "<" in text and re.search(r"<(generator|function|built-in|bound|Macro|jinja2|dict_|method|itertools|list_rev)", text) or "dict_" in text or "Undefined" in text or re.search(r"\d{19}", text) or "range(" in text
+    return "<" in text and re.search(r"<(generator|function|built-in|bound|Macro|jinja2|dict_|method|itertools|list_rev)", text) or "Undefined" in text or re.search(r"\d{19}", text)
 
 
 def main():

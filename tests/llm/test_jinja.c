@@ -62,11 +62,18 @@ static void test_texts(void) {
       {"{% for g in messages|groupby('role') %}{{ g.grouper }}{{ g.list|length }}{{ g[0] == g['grouper'] }} {% endfor "
        "%}{{ messages|groupby('role')|map(attribute='grouper')|join }}",
        "system1True user1True systemuser"},
+      {"{{ d.keys() }} {{ d.items() }} {{ range(3) }} {{ range(9)[1:7:2] }} {{ d.keys() is sequence }} {{ d.keys()[0] "
+       "}}.",
+       "dict_keys(['b', 'A']) dict_items([('b', 1), ('A', 2.0)]) range(0, 3) range(1, 7, 2) False ."},
       {"{{ '%.3s|%5.1f|%-4s|%05d|%.3d|%#x|%+.1e' % ('a\xc3\xa9xy', 2.25, '\xc3\xa9', -42, 5, 255, 12.5) }} {{ "
        "'%(a)s' % {'a': 1} }}",
        "a\xc3\xa9x|  2.2|\xc3\xa9   |-0042|005|0xff|+1.2e+01 1"},
       {"{{ '{:.2f}|{:>4}|{:*^5}|{:,}|{:%}|{!r}|{x[a].b}'.format(1.5, 7, 'ab', 1234567, 0.25, 'q', x={'a': {'b': 'c'}}) "
+       "}}",
        "1.50|   7|*ab**|1,234,567|25.000000%|'q'|c"},
+      {"{{ '0x1f'|int(0, 16) }} {{ '0b11'|int(base=0) }} {{ '0x1f'|int(7) }} {{ '\xce\x91\xce\xa3 "
+       "\xce\xa3\xce\x91'|lower }}",
+       "31 3 7 \xce\xb1\xcf\x82 \xcf\x83\xce\xb1"},
       {"{{ n[::-1] }} {{ n[1:] }} {{ 'h\xc3\xa9llo'[1:-1] }} {{ 'abc'[-1] }}", "[2, 1, 3] [1, 2] \xc3\xa9ll c"},
       {"{{ messages[0] }}", "{'role': 'system', 'content': ' be short\\n'}"},
       {"{{ messages[1]|tojson }} {{ d|tojson(indent=2, separators=(',', ': ')) }}",
@@ -112,6 +119,7 @@ static void test_errors(void) {
                {"{{ n|nosuch }}", "there is no filter 'nosuch'", TN_E_INVALID},
                {"{{ '%d' % 'a' }}", "%d of a 'str'", TN_E_INVALID},
                {"{{ '{:q}'.format(1) }}", "format: 'q' is not known", TN_E_INVALID},
+               {"{{ d.keys()[:1] }}", "a slice of a 'dict_keys'", TN_E_INVALID},
                {"{{ 1 + 'a' }}", "'int' + 'str' has no value", TN_E_INVALID},
                {"{{ 9223372036854775807 }}", "no number that is known here", TN_E_INVALID},
                {"{{ 1 // 0 }}", "division by zero", TN_E_INVALID},

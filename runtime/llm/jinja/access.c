@@ -48,7 +48,7 @@ static tni_jj_val python_item(tni_jj_run *x, tni_jj_val v, tni_jj_val key) {
     const tni_jj_val *found = tni_jj_hashable(key) ? tni_jj_dict_get(x, v.d, key) : NULL;
     return found ? *found : tni_jj_of(TNI_JJ_MISSING);
   }
-  if (!tni_jj_is_int(key) || (v.type != TNI_JJ_STR && !(v.type == TNI_JJ_LIST && v.kind != TNI_JJ_OF_LAZY)))
+  if (!tni_jj_is_int(key) || (v.type != TNI_JJ_STR && !(v.type == TNI_JJ_LIST && tni_jj_has_index(v))))
     return tni_jj_of(TNI_JJ_MISSING);
   const int64_t n = tni_jj_length(x, v);
   int64_t i = tni_jj_as_int(key);
@@ -91,7 +91,7 @@ static bool slice_part(tni_jj_val v) { return tni_jj_is_int(v) || v.type == TNI_
 
 tni_jj_val tni_jj_slice(tni_jj_run *x, tni_jj_val v, tni_jj_val a, tni_jj_val b, tni_jj_val c) {
   if (v.type == TNI_JJ_UNDEFINED) return refuse_undefined(x, v);
-  if (v.type != TNI_JJ_STR && (v.type != TNI_JJ_LIST || v.kind == TNI_JJ_OF_LAZY))
+  if (v.type != TNI_JJ_STR && (v.type != TNI_JJ_LIST || !tni_jj_has_index(v)))
     return tni_jj_fail(x, "a slice of a '%s'", tni_jj_type_name(v));
   const int64_t step = tni_jj_is_int(c) ? tni_jj_as_int(c) : 1, n = tni_jj_length(x, v);
   if (!slice_part(a) || !slice_part(b) || !slice_part(c))
@@ -111,7 +111,9 @@ tni_jj_val tni_jj_slice(tni_jj_run *x, tni_jj_val v, tni_jj_val a, tni_jj_val b,
       tni_jj_push(x, &l, items->v[i]);
     if (__builtin_add_overflow(i, step, &i)) break;
   }
-  return v.type == TNI_JJ_STR ? tni_jj_buf_val(x, &s) : tni_jj_items_val(x, &l, (tni_jj_kind)v.kind);
+  if (v.type == TNI_JJ_STR) return tni_jj_buf_val(x, &s);
+  if (v.kind != TNI_JJ_OF_VIEW) return tni_jj_items_val(x, &l, (tni_jj_kind)v.kind);
+  return tni_jj_range_part(x, v.l, &l, (int64_t[]){from, to, step});
 }
 
 tni_jj_val tni_jj_path(tni_jj_run *x, tni_jj_val v, tni_jj_val path) {

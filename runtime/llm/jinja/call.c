@@ -137,6 +137,25 @@ tni_jj_val tni_jj_call(tni_jj_run *x, tni_jj_val fn, const tni_jj_args *a) {
 
 /* --- functions that every template has --- */
 
+static tni_jj_val range_of(tni_jj_run *x, const tni_jj_items *l, int64_t from, int64_t to, int64_t step) {
+  const tni_jj_val all[] = {tni_jj_int(from), tni_jj_int(to), tni_jj_int(step)};
+  tni_jj_items bounds = {0};
+  for (size_t i = 0; i < (step == 1 ? 2 : 3); i++) tni_jj_push(x, &bounds, all[i]);
+  const tni_jj_val list = tni_jj_items_val(x, &bounds, TNI_JJ_OF_TUPLE);
+  return tni_jj_failed(x) ? list : tni_jj_view(x, l->v, l->n, "range", list.l);
+}
+
+tni_jj_val tni_jj_range_part(tni_jj_run *x, const tni_jj_list *range, const tni_jj_items *part, const int64_t cut[3]) {
+  const tni_jj_val *b = range->bounds->v;
+  const int64_t step = range->bounds->n > 2 ? b[2].i : 1;
+  int64_t ends[3];
+  bool over = false;
+  for (int i = 0; i < 3; i++) over |= __builtin_mul_overflow(cut[i], step, &ends[i]);
+  for (int i = 0; i < 2; i++) over |= __builtin_add_overflow(ends[i], b[0].i, &ends[i]);
+  if (over) return tni_jj_limit(x, "a whole number is larger than 64 bits hold");
+  return range_of(x, part, ends[0], ends[1], ends[2]);
+}
+
 static tni_jj_val do_range(tni_jj_run *x, tni_jj_val self, const tni_jj_val *a, const tni_jj_args *raw) {
   (void)self;
   tni_jj_items l = {0};
@@ -151,7 +170,7 @@ static tni_jj_val do_range(tni_jj_run *x, tni_jj_val self, const tni_jj_val *a, 
     tni_jj_push(x, &l, tni_jj_int(i));
     if (tni_jj_failed(x) || __builtin_add_overflow(i, step, &i)) break;
   }
-  return tni_jj_items_val(x, &l, TNI_JJ_OF_VIEW);
+  return range_of(x, &l, from, to, step);
 }
 
 static tni_jj_val do_dict(tni_jj_run *x, tni_jj_val self, const tni_jj_val *a, const tni_jj_args *raw) {

@@ -2,6 +2,7 @@
  *
  * Filters of one value: texts and numbers.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -92,25 +93,44 @@ FILTER(do_indent) {
 }
 
 /* A whole text as Python's int() or float() reads it: white space around, underscores between digits. False: none. */
-static bool clean_number(const tni_jj_str *s, char out[64]) {
+static bool clean_number(const tni_jj_str *s, bool whole, char out[64]) {
   size_t from = tni_jj_space_before(s->v, s->n), to = s->n, n = 0;
   if (from < to) to -= tni_jj_space_after(s->v + from, to - from);
   for (size_t i = from; i < to; i++) {
     if (s->v[i] == '_' && i > from && i + 1 < to && s->v[i - 1] >= '0' && s->v[i - 1] <= '9' && s->v[i + 1] >= '0' &&
         s->v[i + 1] <= '9')
       continue;
-    if (n == 63 || strchr("xXpP()", s->v[i]) || tni_jj_is_space((unsigned char)s->v[i])) return false;
+    const bool bad = !s->v[i] || (!whole && strchr("xXpP()", s->v[i])) || tni_jj_is_space((unsigned char)s->v[i]);
+    if (n == 63 || bad) return false;
     out[n++] = s->v[i];
   }
   out[n] = 0;
   return n > 0;
 }
 
-static bool read_int(const char *s, int base, int64_t *v) {
-  char *end;
+/* base 0: what 0x, 0o or 0b say, else 10. */
+static bool read_int(const char *s, int64_t base, int64_t *v) {
+  static const struct {
+    char low, high;
+    int base;
+  } prefixes[] = {{'x', 'X', 16}, {'o', 'O', 8}, {'b', 'B', 2}};
+  char digits[64], *end;
+  const size_t sign = *s == '-' || *s == '+';
+  int64_t found = base ? base : 10;
+  if (base != 0 && (base < 2 || base > 36)) return false;
+  memcpy(digits, s, strlen(s) + 1);
+  for (size_t i = 0; s[sign] == '0' && i < 3; i++) {
+    const char letter = s[sign + 1];
+    if ((base && base != prefixes[i].base) || (letter != prefixes[i].low && letter != prefixes[i].high)) continue;
+    memcpy(digits + sign, s + sign + 2, strlen(s + sign + 2) + 1);
+    found = prefixes[i].base;
+  }
+  if (!isalnum((unsigned char)digits[sign])) return false;
+  if (found == 16 && digits[sign] == '0' && (digits[sign + 1] == 'x' || digits[sign + 1] == 'X')) return false;
+  if (!base && found == 10 && digits[sign] == '0' && digits[strspn(digits + sign, "0") + sign]) return false;
   errno = 0;
-  *v = strtoll(s, &end, base);
-  return !errno && end != s && !*end;
+  *v = strtoll(digits, &end, (int)found);
+  return !errno && !*end;
 }
 
 static bool read_float(const char *s, double *v) {
@@ -130,11 +150,9 @@ FILTER(do_int) {
   if (tni_jj_is_int(v)) return tni_jj_int(tni_jj_as_int(v));
   if (v.type == TNI_JJ_FLOAT)
     f = v.f;
-  else if (v.type != TNI_JJ_STR || !clean_number(v.s, s))
-    return dflt;
-  else if (base >= 2 && base <= 36 && read_int(s, (int)base, &i))
+  else if (v.type == TNI_JJ_STR && clean_number(v.s, true, s) && read_int(s, base, &i))
     return tni_jj_int(i);
-  else if (!read_float(s, &f))
+  else if (v.type != TNI_JJ_STR || !clean_number(v.s, false, s) || !read_float(s, &f))
     return dflt;
   if (isnan(f) || isinf(f)) return dflt;
   return fabs(f) < 9e18 ? tni_jj_int((int64_t)f) : tni_jj_limit(x, "a whole number is larger than 64 bits hold");
@@ -146,7 +164,7 @@ FILTER(do_float) {
   double f;
   if (v.type == TNI_JJ_UNDEFINED) return tni_jj_fail(x, "float of what is undefined");
   if (tni_jj_is_number(v)) return tni_jj_float(tni_jj_as_float(v));
-  if (v.type == TNI_JJ_STR && clean_number(v.s, s) && read_float(s, &f)) return tni_jj_float(f);
+  if (v.type == TNI_JJ_STR && clean_number(v.s, false, s) && read_float(s, &f)) return tni_jj_float(f);
   return tni_jj_given(a[0]) ? a[0] : tni_jj_float(0);
 }
 

@@ -225,13 +225,13 @@ METHOD(do_get) {
   const tni_jj_val *found = tni_jj_hashable(a[0]) ? tni_jj_dict_get(x, v.d, a[0]) : NULL;
   return found ? *found : tni_jj_given(a[1]) ? a[1] : tni_jj_of(TNI_JJ_NONE);
 }
-METHOD(do_keys) { return (void)a, (void)raw, tni_jj_list_of(x, v.d->keys, v.d->n, TNI_JJ_OF_VIEW); }
-METHOD(do_values) { return (void)a, (void)raw, tni_jj_list_of(x, v.d->values, v.d->n, TNI_JJ_OF_VIEW); }
+METHOD(do_keys) { return (void)a, (void)raw, tni_jj_view(x, v.d->keys, v.d->n, "dict_keys", NULL); }
+METHOD(do_values) { return (void)a, (void)raw, tni_jj_view(x, v.d->values, v.d->n, "dict_values", NULL); }
 METHOD(do_items) {
   (void)a, (void)raw;
   tni_jj_items out = {0};
   for (size_t i = 0; i < v.d->n; i++) tni_jj_push(x, &out, tni_jj_pair(x, v.d->keys[i], v.d->values[i]));
-  return tni_jj_items_val(x, &out, TNI_JJ_OF_VIEW);
+  return tni_jj_view(x, out.v, out.n, "dict_items", NULL);
 }
 METHOD(do_dict_copy) { return (void)x, (void)a, (void)raw, v; }
 const tni_jj_builtin tni_jj_dict_methods[] = {{"get", "key default", 1, do_get}, {"keys", "", 0, do_keys},

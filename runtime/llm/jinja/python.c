@@ -17,7 +17,8 @@ const char *tni_jj_type_name(tni_jj_val v) {
                                       [TNI_JJ_DICT] = "dict",           [TNI_JJ_NAMESPACE] = "Namespace",
                                       [TNI_JJ_MACRO] = "Macro",         [TNI_JJ_FUNCTION] = "function",
                                       [TNI_JJ_METHOD] = "method",       [TNI_JJ_LOOP] = "LoopContext"};
-  static const char *const lists[] = {"list", "tuple", "view", "generator"};
+  static const char *const lists[] = {"list", "tuple", NULL, "generator"};
+  if (v.type == TNI_JJ_LIST && v.kind == TNI_JJ_OF_VIEW) return v.l->type;
   return v.type == TNI_JJ_LIST ? lists[v.kind] : v.type <= TNI_JJ_LOOP ? names[v.type] : "nothing";
 }
 
@@ -237,15 +238,22 @@ static void put_quoted(tni_jj_run *x, tni_jj_buf *b, const tni_jj_str *s) {
   tni_jj_put_as(x, b, &quote, 1, true);
 }
 
-static void put_list(tni_jj_run *x, tni_jj_buf *b, tni_jj_val v) {
-  const bool tuple = v.kind == TNI_JJ_OF_TUPLE;
+static void put_list(tni_jj_run *x, tni_jj_buf *b, const tni_jj_list *l, bool tuple) {
   tni_jj_put_as(x, b, tuple ? "(" : "[", 1, true);
-  for (size_t i = 0; i < v.l->n && !tni_jj_failed(x); i++) {
+  for (size_t i = 0; i < l->n && !tni_jj_failed(x); i++) {
     if (i) tni_jj_put_as(x, b, ", ", 2, true);
-    tni_jj_put_repr(x, b, v.l->v[i]);
+    tni_jj_put_repr(x, b, l->v[i]);
   }
-  if (tuple && v.l->n == 1) tni_jj_put_as(x, b, ",", 1, true);
+  if (tuple && l->n == 1) tni_jj_put_as(x, b, ",", 1, true);
   tni_jj_put_as(x, b, tuple ? ")" : "]", 1, true);
+}
+
+/* range(0, 3), dict_keys(['a']) */
+static void put_view(tni_jj_run *x, tni_jj_buf *b, const tni_jj_list *l) {
+  tni_jj_put_as(x, b, l->type, strlen(l->type), true);
+  if (!l->bounds) tni_jj_put_as(x, b, "(", 1, true);
+  put_list(x, b, l->bounds ? l->bounds : l, l->bounds != NULL);
+  if (!l->bounds) tni_jj_put_as(x, b, ")", 1, true);
 }
 
 static void put_dict(tni_jj_run *x, tni_jj_buf *b, const tni_jj_dict *d) {
@@ -285,7 +293,9 @@ void tni_jj_put_repr(tni_jj_run *x, tni_jj_buf *b, tni_jj_val v) {
   if (v.type == TNI_JJ_STR)
     put_quoted(x, b, v.s);
   else if (v.type == TNI_JJ_LIST && v.kind <= TNI_JJ_OF_TUPLE)
-    put_list(x, b, v);
+    put_list(x, b, v.l, v.kind == TNI_JJ_OF_TUPLE);
+  else if (v.type == TNI_JJ_LIST && v.kind == TNI_JJ_OF_VIEW)
+    put_view(x, b, v.l);
   else if (v.type == TNI_JJ_DICT)
     put_dict(x, b, v.d);
   else if (v.type == TNI_JJ_UNDEFINED)

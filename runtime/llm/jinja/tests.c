@@ -28,7 +28,7 @@ TEST(is_iterable) {
 /* What has a length and __getitem__. */
 TEST(is_sequence) {
   return UNUSED, tni_jj_bool(v.type == TNI_JJ_UNDEFINED || v.type == TNI_JJ_STR || v.type == TNI_JJ_DICT ||
-                             (v.type == TNI_JJ_LIST && v.kind != TNI_JJ_OF_LAZY));
+                             (v.type == TNI_JJ_LIST && tni_jj_has_index(v)));
 }
 TEST(is_in) { return (void)raw, tni_jj_bool(tni_jj_contains(x, a[0], v)); }
 TEST(is_eq) { return (void)raw, tni_jj_binary(x, TNI_JJ_EQ, v, a[0]); }

@@ -74,6 +74,34 @@ static bool is_cased(uint32_t cp) {
   return utf8proc_toupper((int32_t)cp) != (int32_t)cp || utf8proc_tolower((int32_t)cp) != (int32_t)cp;
 }
 
+/* Unicode's Case_Ignorable, but for a few letters: marks, modifiers, formats, and what stands inside of words. */
+static bool is_ignored(uint32_t cp) {
+  static const uint32_t inside[] = {'\'', '.', ':', 0xb7, 0x387, 0x55f, 0x5f4, 0x2018, 0x2019, 0x2024, 0x2027, 0xfe13,
+                                    0xfe52, 0xfe55, 0xff07, 0xff0e, 0xff1a};
+  for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
+    if (cp == inside[i]) return true;
+  const char *category = tni_category_names[tni_category(cp)];
+  return strstr("Mn Me Cf Lm Sk", category) != NULL;
+}
+
+/* A capital sigma at `at` ends a word: a letter with cases comes before it, and none after. */
+static bool ends_word(const tni_jj_str *s, size_t at) {
+  enum { SIGMA_BYTES = 2 };
+  size_t len, i = at;
+  uint32_t cp = 0;
+  do {
+    if (!i) return false;
+    i = tni_utf8_prev(s->v, i);
+    cp = tni_utf8_get(s->v + i, s->n - i, &len);
+  } while (is_ignored(cp));
+  if (!is_cased(cp)) return false;
+  for (i = at + SIGMA_BYTES; i < s->n; i += len) {
+    cp = tni_utf8_get(s->v + i, s->n - i, &len);
+    if (!is_ignored(cp)) return !is_cased(cp);
+  }
+  return true;
+}
+
 tni_jj_val tni_jj_recase(tni_jj_run *x, const tni_jj_str *s, tni_jj_case how) {
   tni_jj_buf b = {0};
   bool begins = true;
@@ -83,6 +111,8 @@ tni_jj_val tni_jj_recase(tni_jj_run *x, const tni_jj_str *s, tni_jj_case how) {
                up = how == TNI_JJ_UPPER || (how == TNI_JJ_SWAP && utf8proc_tolower((int32_t)cp) == (int32_t)cp);
     if (up || ((how == TNI_JJ_CAPITAL || how == TNI_JJ_TITLE) && begins))
       put_upper(x, &b, cp, how != TNI_JJ_UPPER && how != TNI_JJ_SWAP, mine);
+    else if (cp == 0x3a3 && ends_word(s, i))
+      tni_jj_put_cp(x, &b, 0x3c2, mine);
     else
       put_lower(x, &b, cp, mine);
     begins = how == TNI_JJ_TITLE && !is_cased(cp);

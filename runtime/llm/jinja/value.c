@@ -135,6 +135,14 @@ tni_jj_val tni_jj_list_of(tni_jj_run *x, const tni_jj_val *v, size_t n, tni_jj_k
   return (tni_jj_val){.type = TNI_JJ_LIST, .kind = (uint8_t)kind, .l = l};
 }
 
+tni_jj_val tni_jj_view(tni_jj_run *x, const tni_jj_val *v, size_t n, const char *type, const tni_jj_list *bounds) {
+  const tni_jj_val view = tni_jj_list_of(x, v, n, TNI_JJ_OF_VIEW);
+  if (tni_jj_failed(x)) return view;
+  view.l->type = type;
+  view.l->bounds = bounds;
+  return view;
+}
+
 tni_jj_val tni_jj_pair(tni_jj_run *x, tni_jj_val a, tni_jj_val b) {
   tni_jj_val *v = tni_jj_alloc(x, 2, sizeof *v);
   if (!v) return tni_jj_of(TNI_JJ_UNDEFINED);

@@ -49,6 +49,8 @@ typedef struct tni_jj_list {
   const tni_jj_val *v; /* LAZY: what is left */
   size_t n;
   bool is_group; /* a tuple of groupby: (grouper, list) */
+  const char *type;                 /* VIEW: Python's name of it */
+  const struct tni_jj_list *bounds; /* of a range: what it was made of; NULL: no range, and nothing has an index */
 } tni_jj_list;
 
 struct tni_jj_val {
@@ -144,6 +146,10 @@ static inline double tni_jj_as_float(tni_jj_val v) { return v.type == TNI_JJ_FLO
 static inline bool tni_jj_is_callable(tni_jj_val v) {
   return v.type == TNI_JJ_MACRO || v.type == TNI_JJ_FUNCTION || v.type == TNI_JJ_METHOD || v.type == TNI_JJ_LOOP;
 }
+/* A TNI_JJ_LIST: v[0] is asked for, not only what comes next. */
+static inline bool tni_jj_has_index(tni_jj_val v) {
+  return v.kind == TNI_JJ_OF_VIEW ? v.l->bounds != NULL : v.kind != TNI_JJ_OF_LAZY;
+}
 /* n bytes at v and marks at m (or NULL) that live as long as the run, not copied. */
 tni_jj_val tni_jj_text(tni_jj_run *x, const char *v, const uint8_t *m, size_t n);
 tni_jj_val tni_jj_literal(tni_jj_run *x, const char *s); /* of the template; s is static */
@@ -198,6 +204,12 @@ void tni_jj_put_repr(tni_jj_run *x, tni_jj_buf *b, tni_jj_val v); /* repr(v) */
 const tni_jj_str *tni_jj_to_str(tni_jj_run *x, tni_jj_val v);     /* str(v), never NULL */
 void tni_jj_float_repr(double f, char out[40]);
 bool tni_jj_hashable(tni_jj_val v);
+
+/* keys(), values(), items(), range(). */
+tni_jj_val tni_jj_view(tni_jj_run *x, const tni_jj_val *v, size_t n, const char *type, const tni_jj_list *bounds);
+
+/* part: the items of a range from cut[0] to cut[1] in steps of cut[2]. */
+tni_jj_val tni_jj_range_part(tni_jj_run *x, const tni_jj_list *range, const tni_jj_items *part, const int64_t cut[3]);
 
 /* --- names and operators (access.c, arith.c) --- */
 tni_jj_val tni_jj_attribute(tni_jj_run *x, tni_jj_val v, const tni_jj_str *name); /* v.name */
@@ -260,6 +272,7 @@ tni_jj_val tni_jj_strip(tni_jj_run *x, const tni_jj_str *s, const tni_jj_str *ch
 tni_jj_val tni_jj_replace(tni_jj_run *x, const tni_jj_str *s, const tni_jj_str *old, const tni_jj_str *with,
                           int64_t count);
 void tni_jj_lines(tni_jj_run *x, const tni_jj_str *s, bool keep_ends, tni_jj_items *out); /* str.splitlines */
+
 /* --- formats (format.c) --- */
 tni_jj_val tni_jj_percent(tni_jj_run *x, const tni_jj_str *format, const tni_jj_args *a); /* '%s' % ... */
 tni_jj_val tni_jj_format(tni_jj_run *x, const tni_jj_str *s, const tni_jj_args *a);       /* '{}'.format(...) */
