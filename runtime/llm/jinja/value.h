@@ -273,7 +273,9 @@ tni_jj_val tni_jj_replace(tni_jj_run *x, const tni_jj_str *s, const tni_jj_str *
                           int64_t count);
 void tni_jj_lines(tni_jj_run *x, const tni_jj_str *s, bool keep_ends, tni_jj_items *out); /* str.splitlines */
 
-/* --- formats (format.c) --- */
+/* --- formats (format.c, braces.c) --- */
+/* v as a spec of str.format says: ">8.2f". */
+void tni_jj_put_formed(tni_jj_run *x, tni_jj_buf *b, tni_jj_val v, const tni_jj_str *spec);
 tni_jj_val tni_jj_percent(tni_jj_run *x, const tni_jj_str *format, const tni_jj_args *a); /* '%s' % ... */
 tni_jj_val tni_jj_format(tni_jj_run *x, const tni_jj_str *s, const tni_jj_args *a);       /* '{}'.format(...) */
 
