@@ -44,6 +44,7 @@ OWN = [
     ({"$defs": {"a": {"const": {"$id": "urn:b", "type": "null"}}, "b": {"$id": "urn:b", "type": "string"}}, "$ref": "urn:b"}, ["s"], [None]),
     ({"$defs": {"a": {"$dynamicAnchor": "x", "type": "string"}}, "items": {"$ref": "#x"}}, [["s"]], [[1]]),
     ({"format": "uri-template"}, ["http://a.example.com/{x,y}/{?z}"], ["http://a.example.com/{x", "http://{"]),
+    ({"format": "idn-hostname"}, ["a-b.example.com"], ["ab--c.example.com", "a-.example.com", "-a.example.com"]),
     ({"format": "email"}, ["a.b+c@example.com"], ["te..st@example.com", ".a@example.com", "a"]),
     ({"type": "integer", "minimum": -3, "exclusiveMaximum": 12, "multipleOf": 3}, [-3, 0, 9], [12, -6, 1]),
     ({"type": "object", "properties": {"a": {"type": "string", "pattern": "^x+$"}}, "required": ["a"], "additionalProperties": False},
