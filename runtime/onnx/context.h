@@ -47,7 +47,7 @@ typedef struct tni_import {
   tni_map *external;  /* location -> index into model->files */
   uint32_t cap_files; /* room in model->files and model->paths */
   tni_map *functions; /* "domain:name:overload" -> index into proto->functions */
-  tni_map *symbols;   /* identifiers in the dims of the inputs; see value_info.c */
+  tni_map *symbols;   /* what names in the dims of the inputs are; see value_info.c */
   const Onnx__ModelProto *proto;
   const tni_nested *nested;
   uint64_t copied;  /* bytes of attributes and decoded tensors on arenas, limited to 4 * max_meta */
@@ -84,6 +84,9 @@ TN_MUST_CHECK tn_status tni_external_data(tni_import *c, const Onnx__TensorProto
                                           const uint8_t **data, tni_origin *origin);
 
 /* --- value_info.c --- */
+/* Reads the names of all dims of the main graph's inputs: which of them are expressions. An expression whose value the
+ * shapes of the inputs leave open is no more than a name, as it is to ONNX Runtime. Before tni_input_type. */
+TN_MUST_CHECK tn_status tni_input_dims(tni_import *c, const Onnx__ValueInfoProto *const *infos, uint32_t n);
 /* Sets dtype and dims of an input value; unnamed dims become symbols "<name>.<axis>". Inputs of subgraphs get their
  * rank and fixed dims only. */
 TN_MUST_CHECK tn_status tni_input_type(tni_import *c, tni_graph *g, tn_id v, const Onnx__ValueInfoProto *info);

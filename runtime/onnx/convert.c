@@ -55,7 +55,8 @@ static tn_status add_initializers(tni_import *c, tni_scope *s, const Onnx__Graph
 /* Inputs that an initializer gives a value are constants (IR < 4 lists every initializer as an input), but for those
  * that the caller wants to give. */
 static tn_status add_inputs(tni_import *c, tni_scope *s, const Onnx__GraphProto *gp, tn_id *ids, uint32_t *n) {
-  tn_status st = TN_OK;
+  const Onnx__ValueInfoProto **infos = TNI_NEW_ARRAY(c->scratch, const Onnx__ValueInfoProto *, gp->n_input + 1);
+  tn_status st = infos ? TN_OK : tni_fail_memory(c->err, c->file);
   for (size_t i = 0; i < gp->n_input && !st; i++) {
     const char *name = gp->input[i]->name;
     uint64_t known;
@@ -67,9 +68,10 @@ static tn_status add_inputs(tni_import *c, tni_scope *s, const Onnx__GraphProto 
       ids[*n] = (tn_id)known;
     else
       st = tni_declare(c, s, name, TN_VALUE_INPUT, &ids[*n]);
-    if (!st) st = tni_input_type(c, s->g, ids[*n], gp->input[i]);
-    ++*n;
+    infos[(*n)++] = gp->input[i];
   }
+  if (!st && !s->up) st = tni_input_dims(c, infos, *n);
+  for (uint32_t i = 0; i < *n && !st; i++) st = tni_input_type(c, s->g, ids[i], infos[i]);
   return st;
 }
 

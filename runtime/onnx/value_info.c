@@ -6,7 +6,7 @@
 
 #include "runtime/onnx/context.h"
 
-enum { MAX_DIM_TEXT = 256 };
+enum { MAX_DIM_TEXT = 256, MAX_ROUNDS = 16 };
 
 typedef Onnx__TensorShapeProto__Dimension dim_proto;
 
@@ -18,6 +18,10 @@ static const char *param_of(const dim_proto *d) {
   return has && d->dim_param && *d->dim_param ? d->dim_param : NULL;
 }
 
+/* --- names: what tni_import.symbols says of a text --- */
+
+enum { SYMBOL = 1, WHOLE = 2 }; /* WHOLE: it reads like an expression, and is a name all the same */
+
 /* Next identifier at or after p: its start, *n bytes; NULL at the end. */
 static const char *read_identifier(const char *p, size_t *n) {
   while (*p && !(isalpha((unsigned char)*p) || *p == '_')) p++;
@@ -26,14 +30,6 @@ static const char *read_identifier(const char *p, size_t *n) {
   while (isalnum((unsigned char)p[k]) || p[k] == '_') k++;
   *n = k;
   return p;
-}
-
-static tn_status learn_symbols(tni_import *c, const char *text) {
-  size_t n;
-  bool ok = tni_map_put_str(c->symbols, text, 1);
-  for (const char *p = read_identifier(text, &n); p && ok; p = read_identifier(p + n, &n))
-    ok = tni_map_put(c->symbols, p, n, 1);
-  return ok ? TN_OK : tni_fail_memory(c->err, c->file);
 }
 
 /* Whether every symbol of text is one of an input. Exporters give each intermediate dim a name of its own; those say
@@ -49,6 +45,106 @@ static bool knows_symbols(const tni_import *c, const char *text) {
   }
   return true;
 }
+
+static tn_expr named_dim(const tni_import *c, const char *text) {
+  uint64_t v;
+  const bool whole = tni_map_get_str(c->symbols, text, &v) && v == WHOLE;
+  return whole ? tni_ex_sym(c->exprs, text) : tni_ex_parse(c->exprs, text);
+}
+
+typedef struct dim_text {
+  const char *text;
+  tn_expr e;
+  bool solved;
+  struct dim_text *next;
+} dim_text;
+
+/* The dims of all inputs, in a table of their own: what is no expression leaves no symbols in the model's. */
+typedef struct dim_texts {
+  tni_import *c;
+  tni_exprs *x;
+  dim_text *all;
+  bool *known; /* [symbols of x] the shapes of the inputs say how large it is */
+  tn_id open;  /* the one symbol of an expression that is not known, or TN_NONE */
+} dim_texts;
+
+static bool note_open(void *ctx, tn_id s) {
+  dim_texts *t = ctx;
+  if (t->known[s] || s == t->open) return true;
+  const bool first = t->open == TN_NONE;
+  t->open = s;
+  return first;
+}
+
+static bool is_other(void *ctx, tn_id s) { return s != ((const dim_texts *)ctx)->open; }
+
+/* Whether all symbols of e are known, or all but one that is added or taken away. Anything else that is open, as in
+ * 2*n, has no solution for some sizes. */
+static bool can_solve(dim_texts *t, tn_expr e) {
+  t->open = TN_NONE;
+  if (!tni_ex_each_symbol(t->x, e, note_open, t)) return false;
+  if (t->open == TN_NONE) return true;
+  const tn_expr s = tni_ex_sym(t->x, tni_ex_symbol_name(t->x, t->open));
+  return tni_ex_each_symbol(t->x, tni_ex_sub(t->x, e, s), is_other, t) ||
+         tni_ex_each_symbol(t->x, tni_ex_add(t->x, e, s), is_other, t);
+}
+
+static void solve_dims(dim_texts *t) {
+  bool moved = true;
+  for (int round = 0; moved && round < MAX_ROUNDS; round++) {
+    moved = false;
+    for (dim_text *d = t->all; d; d = d->next) {
+      if (d->solved || !can_solve(t, d->e)) continue;
+      if (t->open != TN_NONE) t->known[t->open] = true;
+      d->solved = moved = true;
+    }
+  }
+}
+
+static bool learn_symbol(void *ctx, tn_id s) {
+  const dim_texts *t = ctx;
+  return tni_map_put_str(t->c->symbols, tni_ex_symbol_name(t->x, s), SYMBOL);
+}
+
+static bool learn_dims(dim_texts *t) {
+  bool ok = true;
+  for (const dim_text *d = t->all; d && ok; d = d->next)
+    if (d->solved) ok = tni_ex_each_symbol(t->x, d->e, learn_symbol, t);
+  for (const dim_text *d = t->all; d && ok; d = d->next)
+    ok = tni_map_put_str(t->c->symbols, d->text, d->solved ? SYMBOL : WHOLE);
+  return ok;
+}
+
+static bool add_dims(dim_texts *t, const Onnx__ValueInfoProto *info) {
+  const Onnx__TypeProto *type = info->type;
+  if (!type || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || !type->tensor_type->shape) return true;
+  const Onnx__TensorShapeProto *shape = type->tensor_type->shape;
+  for (size_t i = 0; i < shape->n_dim && i < TN_MAX_RANK; i++) {
+    const char *text = param_of(shape->dim[i]);
+    uint64_t seen;
+    if (!text || tni_map_get_str(t->c->symbols, text, &seen)) continue;
+    dim_text *d = TNI_NEW(t->c->scratch, dim_text);
+    if (!d || !tni_map_put_str(t->c->symbols, text, SYMBOL)) return false;
+    *d = (dim_text){text, tni_ex_parse(t->x, text), false, t->all};
+    if (d->e == TNI_EXPR_NONE) return false;
+    t->all = d;
+  }
+  return true;
+}
+
+tn_status tni_input_dims(tni_import *c, const Onnx__ValueInfoProto *const *infos, uint32_t n) {
+  dim_texts t = {.c = c, .x = tni_exprs_create()};
+  bool ok = t.x != NULL;
+  for (uint32_t i = 0; i < n && ok; i++) ok = add_dims(&t, infos[i]);
+  if (ok) t.known = TNI_NEW_ARRAY(c->scratch, bool, tni_ex_n_symbols(t.x) + 1);
+  ok = t.known != NULL;
+  if (ok) solve_dims(&t);
+  ok = ok && !tni_ex_short(t.x) && learn_dims(&t);
+  tni_exprs_destroy(t.x);
+  return ok ? TN_OK : tni_fail_memory(c->err, c->file);
+}
+
+/* --- types --- */
 
 /* dtype and shape of a tensor type; *shape NULL: rank unknown. Other kinds of values: dtype 0, noted. */
 static tn_status tensor_type(tni_import *c, const Onnx__ValueInfoProto *info, uint32_t *dtype,
@@ -172,9 +268,7 @@ tn_status tni_input_type(tni_import *c, tni_graph *g, tn_id v, const Onnx__Value
     if (st) return st;
     if (g->outer) continue; /* one name may mean different sizes in two bodies, or in two rounds of a loop */
     if (param) {
-      st = learn_symbols(c, param);
-      if (st) return st;
-      dims[i] = tni_ex_parse(c->exprs, param);
+      dims[i] = named_dim(c, param);
     } else if (dims[i] == TNI_EXPR_NONE) {
       char text[MAX_DIM_TEXT];
       snprintf(text, sizeof text, "%.200s.%zu", tni_graph_value(g, v)->pub.name, i);
@@ -201,7 +295,7 @@ tn_status tni_hint_type(tni_import *c, tni_graph *g, tn_id v, const Onnx__ValueI
     const char *param = param_of(shape->dim[i]);
     st = fixed_dim(c, info, shape->dim[i], i, &dims[i]);
     if (st) return st;
-    if (param && (new_symbols || knows_symbols(c, param))) dims[i] = tni_ex_parse(c->exprs, param);
+    if (param && (new_symbols || knows_symbols(c, param))) dims[i] = named_dim(c, param);
   }
   value->declared = true;
   value->hint_rank = (uint32_t)shape->n_dim;

@@ -23,8 +23,9 @@ static tn_status bind_mismatch(const binder *b, const tn_tensor *t, const tni_va
   char got[160], want[160];
   shape_text(t->dims, t->rank, got, sizeof got);
   tni_ex_print(b->x, v->pub.dims[axis], want, sizeof want);
+  const bool others = !tni_ex_is_sym(b->x, v->pub.dims[axis], NULL) && strpbrk(want, "+-*");
   return tni_fail(b->err, TN_E_INVALID, v->pub.name, "input '%s' has shape [%s]; axis %u must be %s%s", v->pub.name,
-                  got, axis, want, strpbrk(want, "+-*") ? " (with the other inputs' dims)" : "");
+                  got, axis, want, others ? " (with the other inputs' dims)" : "");
 }
 
 /* The symbols of e that are not bound yet. */

@@ -168,6 +168,41 @@ static void test_dims(void) {
   import_expect(onnx_model(g, 17), TN_E_UNSUPPORTED, "'odd' has data type 99", "dtype of an input");
 }
 
+/* Expressions are read as such where the shapes of all inputs say what they are. Others are names. */
+static void test_dim_names(void) {
+  static const struct {
+    const char *u, *v, *want; /* dims of two inputs beside x [2,n], and those of u as they are read */
+  } rows[] = {
+      {"n + 1,2*n", NULL, "n + 1,2*n"},
+      {"k + n,n - j", NULL, "n + k,n - j"},
+      {"k + j,j - n", NULL, "k + j,j - n"},
+      {"k*n,j", "k,floor(j/2)", "n*k,j"},
+      {"2*k,k*n", NULL, "`2*k`,`k*n`"},
+      {"enc / 2,k % 3", NULL, "`enc / 2`,`k % 3`"},
+      {"seq-len,N/A", NULL, "`seq-len`,`N/A`"},
+      {"k + j,k + j + 1", NULL, "`k + j`,`k + j + 1`"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    wbuf g = graph_of("Relu:a:x:t;Relu:b:t:y");
+    char got[128];
+    wb_msg(&g, G_INPUT, onnx_value("u", TN_DT_F32, rows[i].u));
+    wb_msg(&g, G_INPUT, onnx_value("v", TN_DT_F32, rows[i].v));
+    wb_msg(&g, G_INFO, onnx_value("t", TN_DT_F32, rows[i].u));
+    tni_model *m = import_expect(onnx_model(g, 17), TN_OK, NULL, rows[i].u);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+    const tni_value *u = value_named(m->graph, "u"), *t = value_named(m->graph, "t");
+    const size_t n = tni_ex_print(m->graph->exprs, u->pub.dims[0], got, sizeof got);
+    got[n] = ',';
+    (void)tni_ex_print(m->graph->exprs, u->pub.dims[1], got + n + 1, sizeof got - n - 1);
+    if (strcmp(got, rows[i].want) != 0) printf("\n    %s: read as %s\n", rows[i].u, got);
+    CU_ASSERT_STRING_EQUAL(got, rows[i].want);
+    /* An intermediate dim of the same text is the same, and what is only part of a name is no symbol. */
+    CU_ASSERT(t->hint_dims[0] == u->pub.dims[0] && t->hint_dims[1] == u->pub.dims[1]);
+    if (strchr(rows[i].want, '`')) CU_ASSERT_EQUAL(tni_ex_n_symbols(m->graph->exprs), 3);
+    tni_model_destroy(m);
+  }
+}
+
 static void count_lines(void *user, uint32_t level, const char *line) {
   (void)level;
   if (strstr(line, "'m' is no dense tensor, sequence or optional")) ++*(int *)user;
@@ -449,6 +484,7 @@ int suite_graph(void) {
   CU_pSuite s = CU_add_suite("onnx graph", NULL, NULL);
   return !s || !CU_add_test(s, "structure", test_structure) || !CU_add_test(s, "names", test_names) ||
          !CU_add_test(s, "model fields", test_model_fields) || !CU_add_test(s, "dims", test_dims) ||
+         !CU_add_test(s, "names of dims", test_dim_names) ||
          !CU_add_test(s, "other kinds of values", test_other_kinds) || !CU_add_test(s, "constants", test_constants) ||
          !CU_add_test(s, "subgraphs", test_subgraphs) || !CU_add_test(s, "loop", test_loop) ||
          !CU_add_test(s, "attributes", test_attributes) || !CU_add_test(s, "hostile counts", test_hostile_counts);
