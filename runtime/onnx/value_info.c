@@ -12,10 +12,12 @@ typedef Onnx__TensorShapeProto__Dimension dim_proto;
 
 static const char *name_of(const Onnx__ValueInfoProto *info) { return info->name ? info->name : ""; }
 
-/* The text of a symbolic dim, or NULL. */
+/* The text of a symbolic dim, or NULL. Converters also write "?", "None" and "-1" where they know nothing. */
 static const char *param_of(const dim_proto *d) {
-  bool has = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
-  return has && d->dim_param && *d->dim_param ? d->dim_param : NULL;
+  const bool has = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+  const char *s = has ? d->dim_param : NULL;
+  if (!s || !*s || strcmp(s, "?") == 0 || strcmp(s, "None") == 0) return NULL;
+  return *s == '-' && s[1] && !s[1 + strspn(s + 1, "0123456789")] ? NULL : s;
 }
 
 /* --- names: what tni_import.symbols says of a text --- */

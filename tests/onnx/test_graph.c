@@ -181,6 +181,8 @@ static void test_dim_names(void) {
       {"enc / 2,k % 3", NULL, "`enc / 2`,`k % 3`"},
       {"seq-len,N/A", NULL, "`seq-len`,`N/A`"},
       {"k + j,k + j + 1", NULL, "`k + j`,`k + j + 1`"},
+      {"None,None", NULL, "`u.0`,`u.1`"}, /* what converters write for "unknown" */
+      {"'?,'-1", NULL, "`u.0`,`u.1`"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     wbuf g = graph_of("Relu:a:x:t;Relu:b:t:y");
@@ -197,7 +199,7 @@ static void test_dim_names(void) {
     if (strcmp(got, rows[i].want) != 0) printf("\n    %s: read as %s\n", rows[i].u, got);
     CU_ASSERT_STRING_EQUAL(got, rows[i].want);
     /* An intermediate dim of the same text is the same, and what is only part of a name is no symbol. */
-    CU_ASSERT(t->hint_dims[0] == u->pub.dims[0] && t->hint_dims[1] == u->pub.dims[1]);
+    if (!strchr(got, '.')) CU_ASSERT(t->hint_dims[0] == u->pub.dims[0] && t->hint_dims[1] == u->pub.dims[1]);
     if (strchr(rows[i].want, '`')) CU_ASSERT_EQUAL(tni_ex_n_symbols(m->graph->exprs), 3);
     tni_model_destroy(m);
   }

@@ -79,7 +79,7 @@ wbuf onnx_value(const char *name, int dtype, const char *dims) {
     if (!*end && end != d)
       wb_int(&dim, 1, x);
     else if (strcmp(d, "?") != 0)
-      wb_str(&dim, 2, d);
+      wb_str(&dim, 2, *d == '\'' ? d + 1 : d);
     wb_msg(&shape, 1, dim);
   }
   if (dims)

@@ -45,7 +45,7 @@ enum {
   T_LOCATION = 14
 };
 
-/* dims as text: "2,seq,?": numbers, names, unknown. NULL: no shape. */
+/* dims as text: "2,seq,?": numbers, names, unknown; "'-1": that text as a name. NULL: no shape. */
 wbuf onnx_value(const char *name, int dtype, const char *dims);
 /* Without data. dims: "2,3"; "" is a scalar. */
 wbuf onnx_tensor(const char *name, int dtype, const char *dims);
