@@ -198,6 +198,12 @@ static tn_status upgrade_recurrent(const rewrite *r) {
   return TN_OK;
 }
 
+/* ONNX has it since 17. ONNX Runtime registers it for all opsets, and its optimizer writes it into models of any. */
+static tn_status upgrade_layer_norm(const rewrite *r) {
+  r->d->version = 17;
+  return TN_OK;
+}
+
 /* --- broadcasting before opset 7: B's shape matches A's dims from `axis` on, so B needs ones at its end --- */
 
 static tn_status new_node(const rewrite *r, const char *type, const tn_id *in, uint32_t n_in, const tni_raw_attr *raw,
@@ -312,6 +318,7 @@ static const struct {
     {"GRU", 7, upgrade_recurrent},
     {"LSTM", 7, upgrade_recurrent},
     {"BatchNormalization", 14, batch_norm},
+    {"LayerNormalization", 17, upgrade_layer_norm},
     {"Upsample", TNI_OPSET_MAX + 1, upgrade_image},
     {"Resize", 11, upgrade_image},
     {"RoiAlign", 16, upgrade_image},

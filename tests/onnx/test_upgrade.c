@@ -24,6 +24,7 @@ static const row rows[] = {
     {"Split", "x", 11, "split", {1, 3}, 2, 1, 2},    {"TopK", "x", 9, "k", {3}, 0, 1, 2},
     {"Pad", "x", 10, "pads", {0, 0, 1, 1}, 4, 1, 2}, {"Scatter", "x,x,x", 9, NULL, {0}, 0, -1, 3},
     {"Dropout", "x", 6, "is_test", {1}, 0, -1, 1},   {"Gemm", "x,x,x", 6, "broadcast", {1}, 0, -1, 3},
+    {"LayerNormalization", "x,x", 11, NULL, {0}, 0, -1, 2}, /* not ONNX's yet: ONNX Runtime's optimizer writes it */
 };
 
 static tni_model *import_row(const row *r, wbuf node) {
