@@ -31,14 +31,53 @@ TN_PRINTF(3, 4) static tn_status refuse(const path_walk *w, tn_status st, const 
   return st;
 }
 
-/* Puts the target of link `name` before the rest of the path. */
-static tn_status follow_path(path_walk *w, const char *name, const char *rest) {
+static tn_status refuse_errno(const path_walk *w, int e) {
+  return refuse(w, tni_errno_status(e, e == ENOENT || e == ENOTDIR ? TN_E_UNAVAILABLE : TN_E_IO), "%s", strerror(e));
+}
+
+static tn_status refuse_link(const path_walk *w) {
+  return refuse(w, TN_E_INVALID,
+                "a link leads out of the model's folder; 'cp -rL' or 'hf download --local-dir' makes a folder of plain "
+                "files");
+}
+
+/* Opens `data` in the folder of `model`; both are real paths, and their folders must be one. */
+static tn_status open_stored(const path_walk *w, char *model, const char *data, int *fd) {
+  char *end = strrchr(model, '/');
+  const char *name = strrchr(data, '/');
+  if (end - model != name - data || memcmp(model, data, (size_t)(name - data)) != 0) return refuse_link(w);
+  end[end == model] = '\0';
+  const int folder = open(model, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  *fd = folder >= 0 ? openat(folder, name + 1, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+  const int why = errno;
+  if (folder >= 0) close(folder);
+  return *fd >= 0 ? TN_OK : refuse_errno(w, why);
+}
+
+/* A link that leads out. Caches of hubs keep all files of a model in one folder, and another folder names them by
+ * links, the model's own file too. So a plain file beside that one's target is taken, and nothing else outside. */
+static tn_status follow_out(const path_walk *w, int *fd) {
+  const char *own = w->c->origin;
+  struct stat sb;
+  if (!own || lstat(own, &sb) != 0 || !S_ISLNK(sb.st_mode)) return refuse_link(w);
+  char *model = realpath(own, NULL), *link = tni_file_in(w->c->dir, w->location);
+  char *data = model && link ? realpath(link, NULL) : NULL;
+  const int why = model && !link ? ENOMEM : errno;
+  const tn_status st = data ? open_stored(w, model, data, fd) : refuse_errno(w, why);
+  free(model);
+  free(link);
+  free(data);
+  return st;
+}
+
+/* Puts the target of link `name` before the rest of the path; one that leads out is opened, or refused. */
+static tn_status follow_path(path_walk *w, const char *name, const char *rest, int *fd) {
   char target[MAX_LOCATION + 1];
   if (++w->links > MAX_LINKS) return refuse(w, TN_E_INVALID, "more than %d links", MAX_LINKS);
   ssize_t n = readlinkat(w->at, name, target, MAX_LOCATION);
-  if (n < 0) return refuse(w, tni_errno_status(errno, TN_E_IO), "%s", strerror(errno));
+  if (n < 0) return refuse_errno(w, errno);
   target[n] = '\0';
-  if (!tni_stays_inside(target)) return refuse(w, TN_E_INVALID, "a link leads out of the model's folder");
+  if (!tni_stays_inside(target)) return follow_out(w, fd);
   size_t m = strlen(rest), total = (size_t)n + (m ? m + 1 : 0);
   if (total > MAX_LOCATION) return refuse(w, TN_E_INVALID, "the path is too long");
   if (m) {
@@ -68,12 +107,11 @@ static tn_status step_into(path_walk *w, int *fd) {
   if (next < 0 || fstat(next, &st) != 0) {
     int why = errno;
     if (next >= 0) close(next);
-    return refuse(w, tni_errno_status(why, why == ENOENT || why == ENOTDIR ? TN_E_UNAVAILABLE : TN_E_IO), "%s",
-                  strerror(why));
+    return refuse_errno(w, why);
   }
   if (S_ISLNK(st.st_mode)) {
     close(next);
-    return follow_path(w, name, rest);
+    return follow_path(w, name, rest, fd);
   }
   if (*rest && S_ISDIR(st.st_mode)) {
     close(w->at);
@@ -85,7 +123,7 @@ static tn_status step_into(path_walk *w, int *fd) {
   if (*rest) return refuse(w, TN_E_UNAVAILABLE, "'%.60s' is not a folder", name);
   if (!S_ISREG(st.st_mode)) return refuse(w, TN_E_INVALID, "not a regular file");
   *fd = openat(w->at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  return *fd >= 0 ? TN_OK : refuse(w, tni_errno_status(errno, TN_E_IO), "%s", strerror(errno));
+  return *fd >= 0 ? TN_OK : refuse_errno(w, errno);
 }
 
 static tn_status open_inside(tni_import *c, const char *location, int *out) {

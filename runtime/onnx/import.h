@@ -64,11 +64,13 @@ typedef struct tni_model {
 
 /* path: a .onnx file. lim, log, err may be NULL. Statuses, the message naming the file, node or tensor:
  *   TN_E_CORRUPT      truncated or no protobuf (with the offset), external data that is too short
- *   TN_E_INVALID      the format allows it, ONNX does not: missing inputs, cycles, duplicate names, wrong lengths,
- * external data outside of the folder (absolute, "..", a link that leads out) TN_E_LIMIT        a bound of lim, rank
- * over TN_MAX_RANK, sizes that overflow TN_E_UNSUPPORTED  an ai.onnx opset outside of 1..28, sparse initializers, data
- * types after INT2 TN_E_UNAVAILABLE  a missing file Nothing is left behind on failure. The graph is finished
- * (tni_graph_finish). */
+ *   TN_E_INVALID      the format allows it, ONNX does not: missing inputs, cycles, duplicate names, wrong lengths;
+ *                     external data outside of the folder (absolute, "..", a link that leads out, but to where a model
+ *                     is stored that path is a link to)
+ *   TN_E_LIMIT        a bound of lim, rank over TN_MAX_RANK, sizes that overflow
+ *   TN_E_UNSUPPORTED  an ai.onnx opset outside of 1..28, sparse initializers, data types after INT2
+ *   TN_E_UNAVAILABLE  a missing file
+ * Nothing is left behind on failure. The graph is finished (tni_graph_finish). */
 TN_MUST_CHECK tn_status tni_import_file(const char *path, const tni_import_limits *lim, const tni_log *log,
                                         tni_model **out, tn_error *err);
 /* The same from memory (fuzzing, tests); external data is looked up in dir (NULL: refused). bytes must outlive the

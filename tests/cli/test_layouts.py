@@ -91,6 +91,30 @@ class Meant(Layout):
             self.assertIn(left, r.stderr)
 
 
+class Stored(Layout):
+    def test_external_data_in_the_cache_of_a_hub(self):
+        """Files are kept in blobs/ by their hashes; a snapshot names them by links, the model and its data too."""
+        onnx = self.module("onnx")
+        blobs, snap = self.tmp / "blobs", self.tmp / "snapshots/rev"
+        blobs.mkdir()
+        (snap / "onnx").mkdir(parents=True)
+        onnx.save(onnx.load(str(DEMO / "model.onnx")), str(blobs / "model.onnx"), save_as_external_data=True,
+                  location="model.onnx_data")
+        for n in COMPANIONS:
+            (blobs / n).write_bytes((DEMO / n).read_bytes())
+        for i, n in enumerate(COMPANIONS + ("onnx/model.onnx", "onnx/model.onnx_data")):
+            (blobs / n.split("/")[-1]).rename(blobs / f"{i:040x}")
+            (snap / n).symlink_to(f"{'../' * n.count('/')}../../blobs/{i:040x}")
+        self.assertEqual(self.ids(snap, *PROMPT), self.expected())
+        self.ok("bundle", snap, "-o", self.tmp / "bundle", "--profile", "host")
+        data = self.tmp / "bundle/model/model.onnx_data"
+        self.assertEqual((data.is_symlink(), data.read_bytes()), (False, (snap / "onnx/model.onnx_data").read_bytes()))
+        own = (snap / "onnx/model.onnx").read_bytes()  # a model that is no link has nothing stored elsewhere
+        (snap / "onnx/model.onnx").unlink()
+        (snap / "onnx/model.onnx").write_bytes(own)
+        self.fails(3, "model.onnx_data", "cp -rL", args=["run", snap, *PROMPT])
+
+
 class Companions(Layout):
     def test_a_whole_folder_does_not_look_above(self):
         files = {"inner/" + n: n for n in ALL} | {"generation_config.json": {"do_sample": "wrong"}}

@@ -51,21 +51,26 @@ static int tear_down(void) {
   return 0;
 }
 
-static tn_status import_with(wbuf t, tni_model **m, tn_error *e) {
+/* Writes a model with initializer t to `file` and imports it from `path`. */
+static tn_status import_from(const char *file, const char *path, wbuf t, tni_model **m, tn_error *e) {
   wbuf g = {0};
   wb_msg(&g, G_INIT, t);
   wb_msg(&g, G_NODE, onnx_node("Identity", "id", "w", "y"));
   wb_msg(&g, G_OUTPUT, onnx_value("y", 1, NULL));
   wbuf b = onnx_model(g, 21);
-  char path[160];
-  snprintf(path, sizeof path, "%s/model.onnx", dir);
-  FILE *f = fopen(path, "wb");
+  FILE *f = fopen(file, "wb");
   CU_ASSERT_PTR_NOT_NULL_FATAL(f);
   CU_ASSERT_EQUAL(fwrite(b.p, 1, b.n, f), b.n);
   fclose(f);
   wb_free(&b);
   tni_error_init(e);
   return tni_import_file(path, NULL, NULL, m, e);
+}
+
+static tn_status import_with(wbuf t, tni_model **m, tn_error *e) {
+  char path[160];
+  snprintf(path, sizeof path, "%s/model.onnx", dir);
+  return import_from(path, path, t, m, e);
 }
 
 static void test_good(void) {
@@ -152,6 +157,54 @@ static void test_bad(void) {
   }
 }
 
+/* A cache of a hub: files are kept in blobs/, a snapshot names them by links. The model's own file is one of them. */
+static void test_stored(void) {
+  static const struct {
+    const char *link, *target;
+    tn_status st;
+  } rows[] = {
+      {"data", "../../blobs/d1", TN_OK},
+      {"again", "data", TN_OK},
+      {"round", "../rev/data", TN_OK},
+      {"secret", "../../secret.bin", TN_E_INVALID},
+      {"deep", "../../blobs/sub/d2", TN_E_INVALID},
+      {"folder", "../../blobs/sub", TN_E_INVALID},
+      {"gone", "../../blobs/d3", TN_E_UNAVAILABLE},
+      {"model.onnx", "../../blobs/m1", TN_E_CORRUPT}, /* which is shorter */
+  };
+  const int old = open(".", O_RDONLY | O_DIRECTORY);
+  CU_ASSERT_FATAL(old >= 0 && chdir(root) == 0);
+  static const char *const folders[] = {"blobs", "blobs/sub", "snap", "snap/rev"};
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) CU_ASSERT_EQUAL_FATAL(mkdir(folders[i], 0700), 0);
+  CU_ASSERT_FATAL(!put("blobs/d1", 64) && !put("blobs/sub/d2", 64));
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char path[64];
+    snprintf(path, sizeof path, "snap/rev/%s", rows[i].link);
+    CU_ASSERT_EQUAL_FATAL(symlink(rows[i].target, path), 0);
+  }
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    tni_model *m = NULL;
+    tn_error e;
+    const char *dims = rows[i].st == TN_E_CORRUPT ? "6400" : "64";
+    const tn_status st = import_from("blobs/m1", "snap/rev/model.onnx",
+                                     onnx_external("w", TN_DT_U8, dims, rows[i].link, NULL, NULL), &m, &e);
+    if (st != rows[i].st) printf("\n  %s: %s: %s\n", rows[i].link, tni_status_name(st), st ? e.message : "");
+    CU_ASSERT_EQUAL(st, rows[i].st);
+    if (st) continue;
+    CU_ASSERT_EQUAL(((const uint8_t *)value_named(m->graph, "w")->tensor->data)[63], 63);
+    tni_model_destroy(m);
+  }
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char path[64];
+    snprintf(path, sizeof path, "snap/rev/%s", rows[i].link);
+    (void)remove(path);
+  }
+  static const char *const made[] = {"snap/rev", "snap", "blobs/sub/d2", "blobs/sub", "blobs/d1", "blobs/m1", "blobs"};
+  for (size_t i = 0; i < sizeof made / sizeof *made; i++) CU_ASSERT_EQUAL(remove(made[i]), 0);
+  CU_ASSERT_EQUAL(fchdir(old), 0);
+  close(old);
+}
+
 /* One mapping for all tensors of one file. */
 static void test_shared(void) {
   wbuf g = {0};
@@ -172,5 +225,5 @@ static void test_shared(void) {
 int suite_external(void) {
   CU_pSuite s = CU_add_suite("onnx external data", set_up, tear_down);
   return !s || !CU_add_test(s, "found", test_good) || !CU_add_test(s, "refused", test_bad) ||
-         !CU_add_test(s, "mapped once", test_shared);
+         !CU_add_test(s, "stored elsewhere", test_stored) || !CU_add_test(s, "mapped once", test_shared);
 }
