@@ -51,6 +51,8 @@ static const rule_case flat[] = {
     {"Squeeze", 13, "f32[1,p+1,1]", "", "f32[p+1]"},
     {"Squeeze", 13, "f32[1,b,1]", "", "f32[...]"}, /* b may be 1 */
     {"Squeeze", 13, "f32[1,b] i64[1]", "", "f32[...]"},
+    {"Squeeze", 13, "f32[1,3,1] i64[0]", "", "f32[3]"},
+    {"Squeeze", 13, "f32[1,b] i64[n]", "", "f32[...]"},
     {"Squeeze", 13, "i64[1]={b} i64[1]=0", "", "i64[]={b}"},
     {"Squeeze", 13, "f32[2,3] i64[1]=0", "", "!axis 0 is not 1"},
     {"Squeeze", 13, "f32[1,3] i64[1]=2", "", "!axis 2 is outside rank 2"},

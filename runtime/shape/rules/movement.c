@@ -231,6 +231,12 @@ static bool ones_mask(const tni_infer *in, const tni_value *x, uint32_t *mask) {
   return true;
 }
 
+/* Whether there are axes. An empty list is as good as none to ONNX Runtime, whether attribute or operand. */
+static bool has_axes(const tni_infer *in) {
+  uint32_t n;
+  return tni_rule_in(in, 1) && !(tni_rule_length(in, 1, &n) && n == 0);
+}
+
 tn_status tni_shape_squeeze(tni_infer *in) {
   const tni_value *x = tni_rule_in(in, 0);
   if (!x) return tni_rule_fail(in, "operand 0 is missing");
@@ -238,7 +244,7 @@ tn_status tni_shape_squeeze(tni_infer *in) {
   tn_expr dims[TN_MAX_RANK];
   uint32_t mask, n = 0;
   bool known;
-  if (tni_rule_in(in, 1)) {
+  if (has_axes(in)) {
     tn_status st = axes_mask(in, x->pub.rank, &known, &mask);
     if (st != TN_OK) return st;
   } else {
