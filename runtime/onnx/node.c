@@ -258,6 +258,13 @@ static tn_status fill_ids(tni_import *c, tni_scope *s, const Onnx__NodeProto *n,
   return st;
 }
 
+/* ONNX Runtime takes an empty auto_pad for one that is not there. Other domains mean by it what they like. */
+static void drop_empty_pad(tni_draft *d, bool standard) {
+  const tni_raw_attr *a = tni_draft_attr(d, "auto_pad");
+  if (!standard && strncmp(d->domain, "com.microsoft", 13) != 0) return;
+  if (a && a->a.type == TN_ATTR_STRING && a->a.n == 0) tni_draft_drop_attr(d, "auto_pad");
+}
+
 static tn_status make_node(tni_import *c, tni_scope *s, const Onnx__NodeProto *n, tni_draft *d) {
   char what[128];
   snprintf(what, sizeof what, "node '%.80s' (%.30s)", tni_node_label(n), d->type);
@@ -272,8 +279,10 @@ static tn_status make_node(tni_import *c, tni_scope *s, const Onnx__NodeProto *n
   d->name = tni_prefixed(c, s, tni_node_label(n));
   st = d->name ? node_version(c, s, d->domain, &d->version) : tni_fail_memory(c->err, c->file);
   if (!st) st = convert_attrs(c, s, n, d);
+  const bool standard = tni_is_standard(n, d->type);
   bool rewritten = false;
-  if (!st && tni_is_standard(n, d->type)) st = tni_upgrade(c, s->g, d);
+  if (!st) drop_empty_pad(d, standard);
+  if (!st && standard) st = tni_upgrade(c, s->g, d);
   if (!st) st = tni_contrib(c, s->g, d, &rewritten);
   if (st) {
     tni_error_prefix(c->err, "%s", what);

@@ -169,6 +169,24 @@ static void test_newer(void) {
   import_expect(onnx_model(g, 11), TN_E_INVALID, "'axes' has the wrong type", "axes as an int");
 }
 
+/* Of ai.onnx and com.microsoft; a vendor's is the vendor's. */
+static void test_empty_pad(void) {
+  static const char *const types[] = {"Conv", "com.microsoft:FusedConv", "com.acme:Conv"};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    wbuf n = onnx_node(types[i], "node", "x,x", "y");
+    wb_msg(&n, 5, onnx_attr_str("auto_pad", ""));
+    const row r = {.type = types[i], .opset = 17};
+    tni_model *m = import_row(&r, n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+    const tni_node *node = m->graph->nodes[0];
+    const tn_attr *pad = tni_attr(&node->pub, "auto_pad");
+    CU_ASSERT_STRING_EQUAL(node->type, "Conv");
+    CU_ASSERT_EQUAL(node->n_raw, i == 2);
+    if (i < 2) CU_ASSERT(pad && strcmp(pad->u.s, "NOTSET") == 0);
+    tni_model_destroy(m);
+  }
+}
+
 /* Add of opset 6 with axis: [2,3,4,5] + [3,4] from axis 1. */
 static tni_model *add_6(const char *da, const char *db, int64_t axis, tn_status st, const char *part) {
   wbuf g = {0}, n = onnx_node("Add", "node", "a,b", "y");
@@ -229,6 +247,6 @@ int suite_upgrade(void) {
   CU_pSuite s = CU_add_suite("onnx upgrade", NULL, NULL);
   return !s || !CU_add_test(s, "attributes to inputs", test_attrs_to_inputs) ||
          !CU_add_test(s, "opsets 1 to 5", test_first) || !CU_add_test(s, "Slice, Split, Clip", test_slice_split_clip) ||
-         !CU_add_test(s, "newer opsets", test_newer) || !CU_add_test(s, "broadcast of opset 6", test_broadcast) ||
-         !CU_add_test(s, "PRelu of opset 6", test_prelu);
+         !CU_add_test(s, "newer opsets", test_newer) || !CU_add_test(s, "empty auto_pad", test_empty_pad) ||
+         !CU_add_test(s, "broadcast of opset 6", test_broadcast) || !CU_add_test(s, "PRelu of opset 6", test_prelu);
 }
