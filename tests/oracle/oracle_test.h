@@ -8,5 +8,6 @@
 void suite_reference(void);
 void suite_fused(void);
 void suite_attend(void);
+void suite_capture(void);
 
 #endif

@@ -40,6 +40,7 @@ bool tni_cf_judge_session(tni_cf *cf, tn_session *s, bool each, bool may_be_empt
   if (tn_session_capture_report(s, &text, &err) != TN_OK) return tni_cf_fail(cf, "%s", err.message), true;
   json_t *j = json_loads(text, 0, NULL), *tasks = json_object_get(j, "tasks");
   tn_free(text);
+  if (!j) return tni_cf_fail(cf, "no memory to read what the tasks gave"), true;
   json_array_foreach(tasks, i, t) {
     const double ratio = json_real_value(json_object_get(t, "worst_ratio"));
     const char *name = json_string_value(json_object_get(t, "task"));

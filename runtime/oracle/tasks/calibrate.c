@@ -102,12 +102,6 @@ tn_status tn_model_calibration_resume(tn_model *m, const tn_calibration_text *te
   return st;
 }
 
-/* Names come from models: what is not UTF-8 is shown as such. */
-static json_t *text_json(const char *s) {
-  json_t *j = json_string(s ? s : "");
-  return j ? j : json_string("(not UTF-8)");
-}
-
 static json_t *entry_json(const tni_calib_entry *e) {
   double over = 0;
   uint32_t channels = 0;
@@ -116,11 +110,11 @@ static json_t *entry_json(const tni_calib_entry *e) {
     over += (double)e->stats.ch_over[k];
     channels += e->stats.ch_over[k] > 0;
   }
-  for (uint32_t i = 0; i < e->n_weights; i++) json_array_append_new(weights, text_json(e->weights[i]));
-  return json_pack("{s:o, s:o, s:I, s:I, s:f, s:f, s:I, s:I}", "name", text_json(e->name), "weights", weights, "rows",
-                   (json_int_t)e->stats.rows, "channels", (json_int_t)e->stats.n, "absmax", (double)e->stats.absmax,
-                   "p999", (double)e->stats.p999, "outlier_channels", (json_int_t)channels, "outliers",
-                   (json_int_t)over);
+  for (uint32_t i = 0; i < e->n_weights; i++) json_array_append_new(weights, tni_text_json(e->weights[i]));
+  return json_pack("{s:o, s:o, s:I, s:I, s:f, s:f, s:I, s:I}", "name", tni_text_json(e->name), "weights", weights,
+                   "rows", (json_int_t)e->stats.rows, "channels", (json_int_t)e->stats.n, "absmax",
+                   (double)e->stats.absmax, "p999", (double)e->stats.p999, "outlier_channels", (json_int_t)channels,
+                   "outliers", (json_int_t)over);
 }
 
 tn_status tni_calibrate_report(const tn_model *m, json_t **out, tn_error *err) {

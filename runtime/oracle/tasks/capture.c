@@ -51,11 +51,11 @@ static void compare_task(const tni_evaluated *e, const tni_sregion *q, task_resu
     if (fabs(want[i]) > top) top = fabs(want[i]);
   for (int64_t i = 0; i < count; i++) {
     if (e->bound && isinf(e->bound[i])) continue; /* a chain near a pole: anything goes, nothing is checked */
-    double diff = fabs((double)got[i] - want[i]), bound = e->bound ? e->bound[i] : 1e-5 * top;
-    double ratio = got[i] == want[i] ? 0 : bound > 0 ? diff / bound : INFINITY;
-    if (isnan(got[i]) && isnan(want[i])) ratio = diff = 0;
+    const bool same = got[i] == want[i] || (isnan(got[i]) && isnan(want[i])); /* infinities too */
+    const double diff = same ? 0 : fabs((double)got[i] - want[i]), bound = e->bound ? e->bound[i] : 1e-5 * top;
+    const double ratio = same ? 0 : bound > 0 ? diff / bound : INFINITY;
     if (!(ratio <= r->ratio)) r->ratio = isnan(ratio) ? INFINITY : ratio;
-    if (!(diff <= r->max_diff)) r->max_diff = diff;
+    if (!(diff <= r->max_diff)) r->max_diff = isnan(diff) ? INFINITY : diff;
     r->elements++;
   }
   if (top > r->max_ref) r->max_ref = top;
@@ -134,11 +134,28 @@ tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *er
   return st;
 }
 
+static json_t *task_json(const tni_exec *x, uint32_t i, const task_result *r) {
+  const tni_etask *t = &x->tasks[i];
+  return json_pack("{s:o, s:o, s:i, s:f, s:f, s:f, s:I, s:I, s:I}", "task", tni_text_json(t->label), "device",
+                   tni_text_json(x->programs[t->program].dev->name), "phase", (int)x->phase, "worst_ratio",
+                   tni_json_number(r->ratio), "max_diff", tni_json_number(r->max_diff), "max_reference",
+                   tni_json_number(r->max_ref), "elements", (json_int_t)r->elements, "runs", (json_int_t)r->runs,
+                   "nodes", (json_int_t)t->info->n_nodes);
+}
+
+static json_t *case_json(const tn_session *s) {
+  const struct tni_capture *c = s->capture;
+  return json_pack("{s:o, s:o, s:o}", "folder", tni_text_json(c->folder), "task",
+                   tni_text_json(c->written->tasks[c->written_task].label), "plugin",
+                   tni_text_json(tni_capture_plugin(s, c->written, c->written_task)));
+}
+
 tn_status tn_session_capture_report(tn_session *s, char **json, tn_error *err) {
   tni_error_begin(err);
   TNI_NOT_NULL(s);
   TNI_NOT_NULL(json);
   if (!s->capture) return tni_fail(err, TN_E_INVALID, s->model->path, "the model was not loaded with TN_MODEL_CAPTURE");
+  tni_json_begin();
   json_t *j = json_object(), *list = json_array();
   double worst = 0;
   uint64_t checked = 0;
@@ -147,29 +164,21 @@ tn_status tn_session_capture_report(tn_session *s, char **json, tn_error *err) {
     for (uint32_t i = 0; i < x->n_tasks; i++) {
       const task_result *r = &s->capture->of[e][i];
       if (!r->runs) continue;
-      const char *device = x->programs[x->tasks[i].program].dev->name;
-      double ratio = isinf(r->ratio) ? 1e30 : r->ratio;
-      if (ratio > worst) worst = ratio;
+      worst = fmax(worst, r->ratio);
       checked += r->elements;
-      json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:I, s:I, s:I}", "task", x->tasks[i].label,
-                                            "device", device, "phase", (int)x->phase, "worst_ratio", ratio, "max_diff",
-                                            isinf(r->max_diff) ? 1e30 : r->max_diff, "max_reference", r->max_ref,
-                                            "elements", (json_int_t)r->elements, "runs", (json_int_t)r->runs, "nodes",
-                                            (json_int_t)x->tasks[i].info->n_nodes));
+      json_array_append_new(list, task_json(x, i, r));
     }
   }
-  const struct tni_capture *c = s->capture;
-  if (c->written)
-    json_object_set_new(
-        j, "case",
-        json_pack("{s:s, s:s, s:s}", "folder", c->folder, "task", c->written->tasks[c->written_task].label, "plugin",
-                  tni_capture_plugin(s, c->written, c->written_task)));
-  json_object_set_new(j, "worst_ratio", json_real(worst));
+  if (s->capture->written) json_object_set_new(j, "case", case_json(s));
+  json_object_set_new(j, "worst_ratio", json_real(tni_json_number(worst)));
   json_object_set_new(j, "elements", json_integer((json_int_t)checked));
   json_object_set_new(j, "tasks", list);
   char *out = json_dumps(j, JSON_INDENT(1));
   json_decref(j);
-  if (!out) return tni_fail_memory(err, "report");
+  if (!out || tni_json_short()) { /* a list that lacks a task would call it right */
+    free(out);
+    return tni_fail_memory(err, "report");
+  }
   *json = out;
   return TN_OK;
 }

@@ -2,7 +2,6 @@
 #include "runtime/oracle/tasks/capture_case.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,9 +124,10 @@ static tn_status write_story(const case_writer *w, double ratio) {
   const tn_session *s = w->ev->s;
   char *path = tni_file_in(w->folder, "case.json");
   json_t *j =
-      json_pack("{s:s, s:s, s:s, s:s, s:i, s:f}", "task", x->tasks[w->ev->task].label, "device",
-                x->programs[x->tasks[w->ev->task].program].dev->name, "plugin", tni_capture_plugin(s, x, w->ev->task),
-                "model", s->model->path, "phase", (int)x->phase, "worst_ratio", isinf(ratio) ? 1e30 : ratio);
+      json_pack("{s:o, s:o, s:o, s:o, s:i, s:f}", "task", tni_text_json(x->tasks[w->ev->task].label), "device",
+                tni_text_json(x->programs[x->tasks[w->ev->task].program].dev->name), "plugin",
+                tni_text_json(tni_capture_plugin(s, x, w->ev->task)), "model", tni_text_json(s->model->path), "phase",
+                (int)x->phase, "worst_ratio", tni_json_number(ratio));
   tn_status st = TN_OK;
   if (!path || !j)
     st = tni_fail_memory(w->ev->err, w->folder);
