@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "oracle_test.h"
+#include "runtime/oracle/tasks/evaluation.h"
 #include "tests/kit/rig.h"
 
 enum { N = 8 };
@@ -58,8 +59,40 @@ static void test_name(void) {
   expect(captured("sched-matmul", m, &x, NULL, 1), N, true);
 }
 
+/* A wrong number is one beside an infinity too. */
+static void test_judged(void) {
+  float a[N] = {1, 2, 3, 4, 5, 6, 7, -INFINITY}, b[N] = {8, 7, 6, 5, 4, 3, 2, 1};
+  expect(added("first_off: true", a, b, 1), N, false);
+  a[0] = -INFINITY; /* more than that is the same, and the rest is right */
+  expect(added("first_off: true", a, b, 1), N, true);
+}
+
+/* Bounds of results, and of rows of a cache in halves and in bytes, with an infinity among them. */
+static void test_bounds(void) {
+  float y[2 * N] = {1, -2, 3, -INFINITY, NAN};
+  for (int i = N; i < 2 * N; i++) y[i] = 100;
+  tni_evaluation ev = {.arena = tni_arena_create()};
+  CU_ASSERT_PTR_NOT_NULL_FATAL(ev.arena);
+  const tni_tensor t = {.dtype = TN_DT_F32, .rank = 3, .dims = {1, 2, N}, .data = y, .bytes = sizeof y};
+  tni_evaluated e = {.t = t};
+  CU_ASSERT_EQUAL(tni_ref_largest(&t), 100);
+  CU_ASSERT_EQUAL_FATAL(tni_ref_raise(&ev, "n", 0, &e), TN_OK);
+  for (int i = 0; i < 2 * N; i++) CU_ASSERT_EQUAL(e.bound[i], 1e-3f);
+  tni_sregion q = {.dtype = TN_DT_BF16, .rank = 4, .dims = {1, 1, 2, N}};
+  CU_ASSERT_EQUAL_FATAL(tni_ref_state_bound(&ev, &q, &e), TN_OK);
+  CU_ASSERT(e.bound[0] >= 0x1p-8f && e.bound[0] < 0x1p-7f);
+  CU_ASSERT_EQUAL(e.bound[3], 1e-3f);
+  q.dtype = TN_DT_I8;
+  CU_ASSERT_EQUAL_FATAL(tni_ref_state_bound(&ev, &q, &e), TN_OK);
+  CU_ASSERT(isinf(e.bound[0])); /* its row's scale is */
+  CU_ASSERT(e.bound[N] >= 100.0f / 254 && e.bound[N] < 1);
+  tni_arena_destroy(ev.arena);
+}
+
 void suite_capture(void) {
   CU_pSuite s = CU_add_suite("capture", NULL, NULL);
   CU_add_test(s, "every task is listed", test_listed);
   CU_add_test(s, "a name that is not UTF-8", test_name);
+  CU_add_test(s, "numbers beside an infinity are judged", test_judged);
+  CU_add_test(s, "bounds beside an infinity", test_bounds);
 }

@@ -46,9 +46,7 @@ static void compare_task(const tni_evaluated *e, const tni_sregion *q, task_resu
   int64_t count = 0;
   (void)!tni_dims_count(e->t.dims, e->t.rank, &count);
   const float *got = q->ptr, *want = e->t.data;
-  double top = 0;
-  for (int64_t i = 0; i < count; i++)
-    if (fabs(want[i]) > top) top = fabs(want[i]);
+  const double top = tni_ref_largest(&e->t);
   for (int64_t i = 0; i < count; i++) {
     if (e->bound && isinf(e->bound[i])) continue; /* a chain near a pole: anything goes, nothing is checked */
     const bool same = got[i] == want[i] || (isnan(got[i]) && isnan(want[i])); /* infinities too */

@@ -80,7 +80,10 @@ TN_MUST_CHECK tn_status tni_ref_kept_bound(tni_evaluation *ev, const tn_node *n,
 /* Bounds of what n gives from those of what it reads, where the task has computed that: bounds of outs, not under 1e-5 of the
  * largest. Without any, or of another operator than those that it knows, nothing. */
 TN_MUST_CHECK tn_status tni_ref_carry(tni_evaluation *ev, const tn_node *n, tni_evaluated *outs);
-/* No element's bound is under `least` and 1e-5 of the largest result; all are finite, as an infinite one judges nothing. */
+/* The largest magnitude of t's floats that is finite: by one infinity, as a mask has them, any difference would be small. */
+double tni_ref_largest(const tni_tensor *t);
+/* No element's bound is under `least` and 1e-5 of the largest result; what is raised stays finite, as an infinite bound
+ * judges nothing. */
 TN_MUST_CHECK tn_status tni_ref_raise(tni_evaluation *ev, const char *name, double least, tni_evaluated *out);
 /* Input i of n as floats; NULL: it is not there, or has no magnitudes. */
 TN_MUST_CHECK tn_status tni_ref_floats(tni_evaluation *ev, const tn_node *n, uint32_t i, float **x, int64_t *count);

@@ -63,30 +63,20 @@ static double largest_bound(const tni_evaluation *ev, tn_id v) {
 
 static tn_status known_of(tni_evaluation *ev, tn_id v, known_value *out) {
   tni_tensor t;
-  int64_t count = 0;
-  float x;
   *out = unknown;
   const tn_status st = v == TN_NONE ? TN_OK : tni_ref_operand(ev, v, &t);
   if (v == TN_NONE || st != TN_OK || t.dtype != TN_DT_F32) return st;
-  if (tni_dims_count(t.dims, t.rank, &count) != TN_OK) return TN_E_LIMIT;
-  *out = (known_value){largest_bound(ev, v), 0};
-  for (int64_t i = 0; i < count; i++) {
-    tni_tensor_to_f32(&t, i, 1, &x);
-    if (fabs((double)x) > out->most) out->most = fabs((double)x);
-  }
+  *out = (known_value){largest_bound(ev, v), tni_ref_largest(&t)};
   return TN_OK;
 }
 
 tn_status tni_ref_raise(tni_evaluation *ev, const char *name, double least, tni_evaluated *out) {
-  const float *y = out->t.data;
-  double top = 0;
   int64_t count = 0;
   if (tni_dims_count(out->t.dims, out->t.rank, &count) != TN_OK) return TN_E_LIMIT;
   const bool had = out->bound != NULL;
   if (!had) out->bound = tni_arena_alloc(ev->arena, (size_t)(count + 1) * sizeof(float), 64);
   if (!out->bound) return tni_fail_memory(ev->err, name);
-  for (int64_t i = 0; i < count; i++) top = fabs((double)y[i]) > top ? fabs((double)y[i]) : top;
-  const double e = fmin(fmax(least, 1e-5 * top), FLT_MAX);
+  const double e = fmin(fmax(least, 1e-5 * tni_ref_largest(&out->t)), FLT_MAX);
   for (int64_t i = 0; i < count; i++)
     if (!had || out->bound[i] < e) out->bound[i] = (float)e;
   return TN_OK;

@@ -67,7 +67,7 @@ static void normalize(const float *x, int64_t at, int64_t D, double eps, const o
 
 tn_status tni_ref_norm(tni_evaluation *ev, const tn_node *n, tni_evaluated *out) {
   tni_tensor header;
-  float *x, top = 0;
+  float *x;
   int64_t count = 0;
   operand w, b;
   tn_status st = tni_ref_header(ev, n->in[X], &header);
@@ -82,7 +82,5 @@ tn_status tni_ref_norm(tni_evaluation *ev, const tn_node *n, tni_evaluated *out)
   if (!out->bound) return tni_fail_memory(ev->err, n->name);
   float *y = out->t.data;
   for (int64_t i = 0; i < count; i += D) normalize(x, i, D, tni_attr_f(n, "epsilon", 1e-5), &w, &b, y, out->bound);
-  for (int64_t i = 0; i < count; i++) top = fabsf(y[i]) > top ? fabsf(y[i]) : top;
-  for (int64_t i = 0; i < count; i++) out->bound[i] = out->bound[i] < 1e-5f * top ? 1e-5f * top : out->bound[i];
-  return TN_OK;
+  return tni_ref_raise(ev, n->name, 0, out);
 }

@@ -65,18 +65,17 @@ tn_status tni_ref_state_bound(tni_evaluation *ev, const tni_sregion *q, tni_eval
   const float *x = e->t.data, half = q->dtype == TN_DT_BF16 ? 0x1p-8f : 0x1p-11f;
   const int64_t size = q->rank == 4 ? q->dims[3] : 0;
   int64_t count = 0;
-  float top = 0;
   if (q->dtype == e->t.dtype || e->t.dtype != TN_DT_F32 || size < 1) return TN_OK;
   if (tni_dims_count(e->t.dims, e->t.rank, &count) != TN_OK) return TN_E_LIMIT;
   e->bound = tni_arena_alloc(ev->arena, (size_t)(count + 1) * sizeof(float), 64);
   if (!e->bound) return tni_fail_memory(ev->err, NULL);
-  for (int64_t i = 0; i < count; i++) top = fabsf(x[i]) > top ? fabsf(x[i]) : top;
+  const float least = (float)(1e-5 * tni_ref_largest(&e->t));
   for (int64_t row = 0; row + size <= count; row += size) {
     float most = 0;
     for (int64_t i = row; i < row + size; i++) most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
     for (int64_t i = row; i < row + size; i++) {
-      const float step = q->dtype == TN_DT_I8 ? most / 254 * (1 + 0x1p-14f) : fabsf(x[i]) * half + 0x1p-25f;
-      e->bound[i] = step + 1e-5f * top;
+      const float step = isinf(x[i]) ? 0 : fabsf(x[i]) * half + 0x1p-25f; /* floats keep an infinity, bytes do not */
+      e->bound[i] = (q->dtype == TN_DT_I8 ? most / 254 * (1 + 0x1p-14f) : step) + least;
     }
   }
   return TN_OK;

@@ -93,12 +93,13 @@ static tn_status add(const tn_item *it, tn_error *err) {
   return TN_OK;
 }
 
-/* From sum nan_after on, for nan_items of them: the last element of the result is NaN. */
+/* From sum nan_after on, for nan_items of them: the last element of the result is NaN. With first_off the first is wrong. */
 static void spoil(fake_device *d, const tn_item *it) {
   const fake_plugin *p = d->plugin;
   const int64_t i = d->sums++, n = count(&it->plan->out);
   place y;
   tn_error err;
+  if (p->first_off && n > 0 && locate(&it->args->views[2], false, &y, &err) == TN_OK) store(&y, 0, load(&y, 0) + 1);
   if (!p->nan_after || i < p->nan_after || (p->nan_items && i >= p->nan_after + p->nan_items) || n < 1) return;
   if (locate(&it->args->views[2], false, &y, &err) == TN_OK) store(&y, n - 1, NAN);
 }

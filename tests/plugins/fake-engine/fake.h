@@ -24,7 +24,8 @@ typedef struct fake_plugin {
   const tn_engine *engines[FAKE_ENGINES];
   tn_clock clock;
   int mode, hang_in;
-  int64_t priority, delay_us, fail_after, nan_after, nan_items, chunk, n_engines, count, virtual_clock, fences, cancels;
+  int64_t priority, delay_us, fail_after, nan_after, nan_items, first_off, chunk, n_engines, count, virtual_clock, fences,
+      cancels;
 } fake_plugin;
 
 /* One engine. */

@@ -54,6 +54,11 @@ static const tn_option nan_items = {.h = TN_HDR(tn_option),
                                     .lo = 0,
                                     .hi = 1e9,
                                     .type = TN_OPT_INT};
+static const tn_option first_off = {.h = TN_HDR(tn_option),
+                                    .key = "first_off",
+                                    .help = "the first element of each sum is 1 more",
+                                    .dflt = "false",
+                                    .type = TN_OPT_BOOL};
 static const tn_option chunk = {.h = TN_HDR(tn_option),
                                 .key = "chunk",
                                 .help = "length of a padded axis 1 that Adds of rank 3 need; 0: any",
@@ -99,7 +104,7 @@ static const tn_option hang_in = {.h = TN_HDR(tn_option),
                                   .type = TN_OPT_STRING,
                                   .choices = "none|cancel|abandon"};
 static const tn_option *const options[] = {&priority, &completion, &delay,         &fail_after, &nan_after, &nan_items, &chunk,
-                                           &engines,  &count,      &virtual_clock, &fences,     &cancels,   &hang_in};
+                                           &engines,  &count,      &virtual_clock, &fences,     &cancels,   &hang_in,   &first_off};
 
 static tn_status read_options(fake_plugin *p, const tn_host *h, tn_error *err) {
   static const char *const modes[] = {"blocking", "thread", "inline", "map", "twice",
@@ -110,6 +115,7 @@ static tn_status read_options(fake_plugin *p, const tn_host *h, tn_error *err) {
       h->option(h->ctx, "fail_after", TN_OPT_INT, &p->fail_after) != TN_OK ||
       h->option(h->ctx, "nan_after", TN_OPT_INT, &p->nan_after) != TN_OK ||
       h->option(h->ctx, "nan_items", TN_OPT_INT, &p->nan_items) != TN_OK ||
+      h->option(h->ctx, "first_off", TN_OPT_BOOL, &p->first_off) != TN_OK ||
       h->option(h->ctx, "chunk", TN_OPT_INT, &p->chunk) != TN_OK ||
       h->option(h->ctx, "engines", TN_OPT_INT, &p->n_engines) != TN_OK ||
       h->option(h->ctx, "count", TN_OPT_BOOL, &p->count) != TN_OK ||
