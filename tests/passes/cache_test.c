@@ -48,6 +48,12 @@ static const form caches[] = {
      "{axis=1}; "
      "cache'=TensorScatter cache o2 pos {axis=1}; y=Attention a cache' cache' - - - valid {scale=0 softcap=0} "
      "heads=2/2; w=Neg y"},
+    /* more or fewer queries than new keys: only where nothing depends on which is the last */
+    {"o2=Add v3 v3; y,!k,!v=Attention x v3 o2 - pk pv {q_num_heads=2&kv_num_heads=2}",
+     "o2=Add v3 v3; " SCATTERED("v3", "o2", "-", "", "y")},
+    {"o2=Add v3 v3; y,!k,!v=Attention x v3 o2 - pk pv {q_num_heads=2&kv_num_heads=2&is_causal=1}", ""},
+    {"o2=Add v3 v3; y,!k,!v=Attention x v3 o2 - pk pv {q_num_heads=2&kv_num_heads=2&right_window_size=1}", ""},
+    {"o2=Add v3 v3; y,!k,!v=tenon.Attention x v3 o2 - pk pv - - sk {q_num_heads=2&kv_num_heads=2}", ""},
     /* something else: present is read, past is, present is no output, or in another layout than past */
     {O2 ATTENTION "; i=ReduceSum k; w=Add y i", ""},
     {O2 ATTENTION "; i=ReduceSum pv; w=Add y i", ""},

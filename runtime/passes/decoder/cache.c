@@ -15,8 +15,9 @@
  * A past is the past input of an Attention, or a graph input with an axis as long. So does an Attention whose operands
  * only the run can size (a mask whose rank is not stated): it runs by itself, beside the plan that caches are in.
  *
- * Keeps: every bit. Attention with a valid length counts causality and windows from there, as it does from the past's
- * end.
+ * Keeps: every bit. Attention with a valid length counts causality, windows and slopes from there, the last query at
+ * the last key; with a past it counts them from the past's end. That is the same where there are as many queries as new
+ * keys, which must be proved of an Attention that has any of these.
  */
 #include <string.h>
 
@@ -116,6 +117,12 @@ static bool same_lengths(cache_pass *p, const half *h) {
          dim_of_cache(g, h->appended, 2) == tni_ex_add(g->exprs, past, now);
 }
 
+/* As many queries as new keys. */
+static bool same_queries(const cache_pass *p, const tni_node *n) {
+  const tni_value *q = tni_match_value(p->g, n->pub.in[0]);
+  return q && (q->pub.rank == 3 || q->pub.rank == 4) && q->pub.dims[q->pub.rank - 2] == p->now;
+}
+
 static bool find_cache_append(cache_pass *p, tni_node *n, cache_match *m) {
   const tni_graph *g = p->g;
   *m = (cache_match){.attention = n};
@@ -130,7 +137,7 @@ static bool find_cache_append(cache_pass *p, tni_node *n, cache_match *m) {
     const tn_id read = h->cast_in ? h->cast_in->pub.out[0] : h->past;
     if (g->values[read]->pub.dtype != g->values[h->now]->pub.dtype) return false;
   }
-  return true;
+  return !tni_counts_positions(n) || same_queries(p, n);
 }
 
 /* As long as a past, but none of those found. */

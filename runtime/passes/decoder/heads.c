@@ -218,15 +218,13 @@ static tn_status leave_join(tni_graph *g, cache *c, tn_id *present, tn_error *er
                 : TN_OK;
 }
 
-/* Which keys a query sees does not depend on where the past ends, and nothing else stands in the past's place. */
+/* What a query sees does not depend on where the past ends, and nothing else stands in the past's place. */
 static bool takes_past(const tni_node *n) {
   for (uint32_t i = 4; i < 7; i++)
     if (tni_match_in(n, i) != TN_NONE) return false;
-  if (tni_match_in(n, TN_ATTENTION_SLOPES) != TN_NONE) return false;
   for (uint32_t i = 1; i < n->pub.n_out; i++)
     if (n->pub.out[i] != TN_NONE) return false;
-  return tni_attr_i(&n->pub, "is_causal", 0) == 0 && tni_attr_i(&n->pub, "left_window_size", -1) < 0 &&
-         tni_attr_i(&n->pub, "right_window_size", -1) < 0;
+  return !tni_counts_positions(n);
 }
 
 static tn_status absorb_turn(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *err) {

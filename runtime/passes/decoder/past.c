@@ -30,3 +30,8 @@ tni_node *tni_present_cast(const tni_graph *g, tn_id v) {
   }
   return found;
 }
+
+bool tni_counts_positions(const tni_node *n) {
+  return tni_attr_i(&n->pub, "is_causal", 0) != 0 || tni_attr_i(&n->pub, "left_window_size", -1) >= 0 ||
+         tni_attr_i(&n->pub, "right_window_size", -1) >= 0 || tni_match_in(n, TN_ATTENTION_SLOPES) != TN_NONE;
+}

@@ -12,5 +12,8 @@
 tn_id tni_past_input(const tni_graph *g, tn_id v);
 /* The Cast from v to an output of the graph that is half; NULL: there is none, or there are several. */
 tni_node *tni_present_cast(const tni_graph *g, tn_id v);
+/* Which keys Attention n shows to a query, or how much of them, depends on where the past ends: it is causal, or has a
+ * window or slopes. */
+bool tni_counts_positions(const tni_node *n);
 
 #endif
