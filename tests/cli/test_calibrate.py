@@ -100,6 +100,12 @@ class Calibrate(common.Case):
         self.assertEqual(d["values"][0]["rows"], 10)
         self.assertIn("| activation | channels |", self.calibrate("--max-tokens", 2, "--format", "md").stdout)
 
+    def test_path_that_is_not_utf8(self):
+        model = self.tmp / os.fsdecode(b"m\xe4")
+        model.symlink_to(DEMO)
+        r = self.ok("calibrate", model, "--text", self.text, "-o", self.out, "--max-tokens", 2, "--format", "json")
+        self.assertEqual(json.loads(r.stdout)["model"], "(not UTF-8)")
+
     def test_seen_with_any_passes(self):
         self.calibrate()
         for more in ([], ["--disable-pass", "siblings"], ["--disable-pass", "all"]):

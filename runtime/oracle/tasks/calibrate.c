@@ -123,7 +123,8 @@ tn_status tni_calibrate_report(const tn_model *m, json_t **out, tn_error *err) {
   if (st == TN_OK) st = collect_stats(m, &c, err);
   json_t *list = json_array();
   for (uint32_t i = 0; st == TN_OK && i < c.n_entries; i++) json_array_append_new(list, entry_json(&c.entries[i]));
-  if (st == TN_OK) *out = json_pack("{s:s, s:s, s:O}", "model", m->path, "hash", m->hash, "values", list);
+  if (st == TN_OK)
+    *out = json_pack("{s:o, s:s, s:O}", "model", tni_text_json(m->path), "hash", m->hash, "values", list);
   json_decref(list);
   tni_arena_destroy(c.arena);
   return st;
