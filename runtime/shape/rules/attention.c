@@ -83,12 +83,18 @@ static void learn_told(const tni_infer *in, tn_expr total) {
     (void)tni_rule_names_sum(in, counted(lengths, lengths->nodes[i]), total);
 }
 
+/* From version 24 on a mask may be shorter than the keys, so who gives one to the model chooses its length. */
+static bool is_of_keys(const tni_infer *in, const tni_value *mask) {
+  const bool may_be_shorter = in->node->pub.op == TN_OP_ATTENTION && in->node->version >= 24;
+  return mask && mask->pub.rank && !(may_be_shorter && mask->pub.kind == TN_VALUE_INPUT);
+}
+
 /* What else says how many keys there are. With a name of its own that is the past and the run. */
 static void learn_total(const tni_infer *in, tn_expr total) {
   const tni_value *past = tni_rule_ranked(in, PAST_KEY), *mask = tni_rule_ranked(in, MASK);
   if (in->concrete || !past) return;
   if (past->pub.dims[2] == in->g->past_rows) learn_told(in, total);
-  if (mask && mask->pub.rank) (void)tni_rule_names_sum(in, mask->pub.dims[mask->pub.rank - 1], total);
+  if (is_of_keys(in, mask)) (void)tni_rule_names_sum(in, mask->pub.dims[mask->pub.rank - 1], total);
 }
 
 /* tenon.Attention: Q [batch, length, heads * size] beside K and V of four axes. */
