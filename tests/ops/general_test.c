@@ -39,6 +39,12 @@ static const row rows[] = {
     {"Det", NULL, {"f32[2,0,0]"}, {"f32[2] 1 1"}, 0},
     {"Det", NULL, {"f32[2,3]"}, {NULL}, TN_E_INVALID},
     {"MaxRoiPool", "pooled_shape=[2,2]", {"f32[1,1,2,2] 1 2 3 4", "f32[1,5] 0 0 0 inf inf"}, {NULL}, TN_E_INVALID},
+    /* 0.7 in float32: 5 times that is 3.5 there, and less in double */
+    {"MaxRoiPool",
+     "pooled_shape=[1,1] spatial_scale=0.699999988079071f",
+     {"f32[1,1,1,6] 1 2 3 4 5 6", "f32[1,5] 0 0 0 5 0"},
+     {"f32[1,1,1,1] 5"},
+     0},
     {"Pad", "mode='edge'", {"f32[2] 1 2", "i64[2] -9223372036854775808 9223372036854775807"}, {"f32[1] 2"}, 0},
     {"DeformConv",
      "offset_group=9223372036854775807",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * RoiAlign and MaxRoiPool: regions of images [N, C, H, W] brought to one size. Everything is computed in double and
- * rounded once.
+ * rounded once, but for where MaxRoiPool's regions and bins begin and end: that is rounded to whole pixels, of numbers
+ * in float32, as its authors and onnxruntime do; in double 5 * 0.7 would fall into another pixel.
  * Source: ONNX's Operators document and its reference; He et al., "Mask R-CNN", 2017; Girshick, "Fast R-CNN", 2015.
  */
 #include <math.h>
@@ -115,9 +116,16 @@ tn_status tni_k_roi_align(const tni_kargs *a) {
   return check_regions(a, &r);
 }
 
+/* The pixel of a region's corner; far outside of any image it does not matter where. */
+static double pixel_of(const roi *r, double v) {
+  const double far = 1e30;
+  return fmin(fmax(round((double)((float)v * (float)r->scale)), -far), far);
+}
+
 /* Rows or columns [*lo, *hi) of the image that bin p of a region takes. */
-static void bin_range(double start, double size, int64_t p, int64_t n, int64_t *lo, int64_t *hi) {
-  const double a = floor((double)p * size) + start, b = ceil((double)(p + 1) * size) + start;
+static void bin_range(double start, float size, int64_t p, int64_t n, int64_t *lo, int64_t *hi) {
+  const float from = (float)p * size, to = (float)(p + 1) * size;
+  const double a = floor((double)from) + start, b = ceil((double)to) + start;
   *lo = a <= 0 ? 0 : a >= (double)n ? n : (int64_t)a;
   *hi = b <= 0 ? 0 : b >= (double)n ? n : (int64_t)b;
 }
@@ -136,12 +144,12 @@ static void pool_planes(void *arg, int64_t begin, int64_t end, uint32_t worker) 
       continue;
     }
     const int64_t plane = ((int64_t)v[0] * r->C + u % r->C) * r->H * r->W;
-    const double x0 = round(v[1] * r->scale), y0 = round(v[2] * r->scale);
-    const double w = fmax(round(v[3] * r->scale) - x0 + 1, 1), h = fmax(round(v[4] * r->scale) - y0 + 1, 1);
+    const double x0 = pixel_of(r, v[1]), y0 = pixel_of(r, v[2]);
+    const float w = (float)fmax(pixel_of(r, v[3]) - x0 + 1, 1), h = (float)fmax(pixel_of(r, v[4]) - y0 + 1, 1);
     for (int64_t p = 0; p < r->ph * r->pw && !tni_poll_stop(&poll, 8); p++) {
       int64_t top, bottom, left, right;
-      bin_range(y0, h / (double)r->ph, p / r->pw, r->H, &top, &bottom);
-      bin_range(x0, w / (double)r->pw, p % r->pw, r->W, &left, &right);
+      bin_range(y0, h / (float)r->ph, p / r->pw, r->H, &top, &bottom);
+      bin_range(x0, w / (float)r->pw, p % r->pw, r->W, &left, &right);
       double best = bottom <= top || right <= left ? 0 : (double)-INFINITY;
       for (int64_t i = top; i < bottom && !tni_poll_stop(&poll, right - left + 1); i++)
         for (int64_t j = left; j < right; j++) best = fmax(best, tni_get_f64(r->x, plane + i * r->W + j));
