@@ -45,6 +45,8 @@ static const row rows[] = {
      {"f32[1,1,1,6] 1 2 3 4 5 6", "f32[1,5] 0 0 0 5 0"},
      {"f32[1,1,1,1] 5"},
      0},
+    {"Shrink", "lambd=1f bias=-1f", {"f32[4] nan inf -2 1"}, {"f32[4] 0 inf -3 0"}, 0},
+    {"ThresholdedRelu", "alpha=-1f", {"f32[4] nan inf -inf -0.5"}, {"f32[4] 0 inf 0 -0.5"}, 0},
     {"Pad", "mode='edge'", {"f32[2] 1 2", "i64[2] -9223372036854775808 9223372036854775807"}, {"f32[1] 2"}, 0},
     {"DeformConv",
      "offset_group=9223372036854775807",

@@ -100,11 +100,11 @@ typedef struct unary {
     case TN_OP_MISH:                                                                                     \
       EACH(x *F(tanh)((x > 0 ? x : 0) + F(log1p)(F(exp)(-F(fabs)(x)))))                                  \
     case TN_OP_SHRINK:                                                                                   \
-      EACH(x<-alpha ? x + beta : x> alpha ? x - beta : x != x ? x : 0)                                   \
+      EACH(x<-alpha ? x + beta : x> alpha ? x - beta : 0)                                                \
     case TN_OP_SOFTSIGN:                                                                                 \
       EACH(x / (1 + F(fabs)(x)))                                                                         \
     case TN_OP_THRESHOLDED_RELU:                                                                         \
-      EACH(x > alpha || x != x ? x : 0)                                                                  \
+      EACH(x > alpha ? x : 0)                                                                            \
     default:                                                                                             \
       break;                                                                                             \
   }
