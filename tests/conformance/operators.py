@@ -115,6 +115,8 @@ def page(table, takes, cases):
                      f"{'runs on the host' if control else dtypes(mask)} | {', '.join(takes.get(name, []))} | "
                      f"{f'{n[0]} of {n[1]}' if n[1] else ''} |")
     lines += ["", "Rewritten at import: " + ", ".join(f"{a} (to {b})" for a, b in sorted(REWRITTEN.items()) if a != b) + ".", "",
+              "Resize of opset 10 in mode nearest: along an axis that grows the pixel before the position, along one that shrinks the one",
+              "after, as onnxruntime has it; where the run computes the scales, the one before. Positions are in double.", "",
               "## Left out", "", "| operator | why |", "|---|---|"]
     lines += [f"| {n} | {LEFT_OUT[n]} |" for n in missing]
     lines += ["| strings as elements, in any operator | text is tokenized outside of graphs |",

@@ -243,10 +243,43 @@ static void test_prelu(void) {
   tni_model_destroy(m);
 }
 
+/* Resize-10 in mode nearest: the pixel before where axes grow, the one after where they shrink; two nodes for both. */
+static void test_resize(void) {
+  static const struct {
+    float scales[3];
+    const char *mode, *rounding;
+    uint32_t nodes;
+  } resizes[] = {{{1, 2, 1.5f}, "nearest", "floor", 1},
+                 {{1, 0.5f, 0.25f}, "nearest", "ceil", 1},
+                 {{1, 2, 0.25f}, "nearest", "ceil", 2},
+                 {{1, 2, 0.25f}, "linear", "floor", 1}};
+  for (size_t i = 0; i < sizeof resizes / sizeof *resizes; i++) {
+    wbuf g = {0}, n = onnx_node("Resize", "node", "x,s", "y");
+    wb_msg(&n, 5, onnx_attr_str("mode", resizes[i].mode));
+    wb_msg(&g, G_NODE, n);
+    wb_msg(&g, G_INPUT, onnx_value("x", TN_DT_F32, "2,3,4"));
+    wb_msg(&g, G_INIT, onnx_tensor_raw("s", TN_DT_F32, "3", resizes[i].scales, sizeof resizes[i].scales));
+    wb_msg(&g, G_OUTPUT, onnx_value("y", TN_DT_F32, NULL));
+    tni_model *m = import_expect(onnx_model(g, 10), TN_OK, NULL, "Resize-10");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+    CU_ASSERT_EQUAL(m->graph->n_nodes, resizes[i].nodes);
+    const tni_node *last = node_named(m->graph, "node");
+    CU_ASSERT_STRING_EQUAL(tni_attr_s(&last->pub, "nearest_mode", ""), resizes[i].rounding);
+    if (resizes[i].nodes == 2) {
+      const float *rest = tni_graph_value(m->graph, last->pub.in[2])->tensor->data;
+      CU_ASSERT_EQUAL(last->pub.in[0], m->graph->nodes[0]->pub.out[0]);
+      CU_ASSERT_STRING_EQUAL(tni_attr_s(&m->graph->nodes[0]->pub, "nearest_mode", ""), "floor");
+      CU_ASSERT(rest[0] == 1 && rest[1] == 1 && rest[2] == 0.25f);
+    }
+    tni_model_destroy(m);
+  }
+}
+
 int suite_upgrade(void) {
   CU_pSuite s = CU_add_suite("onnx upgrade", NULL, NULL);
   return !s || !CU_add_test(s, "attributes to inputs", test_attrs_to_inputs) ||
          !CU_add_test(s, "opsets 1 to 5", test_first) || !CU_add_test(s, "Slice, Split, Clip", test_slice_split_clip) ||
          !CU_add_test(s, "newer opsets", test_newer) || !CU_add_test(s, "empty auto_pad", test_empty_pad) ||
-         !CU_add_test(s, "broadcast of opset 6", test_broadcast) || !CU_add_test(s, "PRelu of opset 6", test_prelu);
+         !CU_add_test(s, "broadcast of opset 6", test_broadcast) || !CU_add_test(s, "PRelu of opset 6", test_prelu) ||
+         !CU_add_test(s, "Resize of opset 10", test_resize);
 }

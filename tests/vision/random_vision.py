@@ -227,9 +227,10 @@ def old(rng):
     c.rank = 2
     c.terms = 4096
     if c.op in ("Upsample", "Resize"):
-        scales = [1.0, 1.0] + [float(rng.choice([1, 2, 3])) for _ in range(2)]
         c.attrs["mode"] = rng.choice(["nearest", "linear"])
         c.opset = 10 if c.op == "Resize" else rng.choice([7, 9])
+        less = [0.5, 0.75, 0.6] if c.op == "Resize" and c.attrs["mode"] == "nearest" else []
+        scales = [1.0, 1.0] + [float(rng.choice([1, 2, 3, *less])) for _ in range(2)]
         if c.opset == 7:
             c.attrs["scales"] = scales
         else:
