@@ -4,8 +4,11 @@
  */
 #include "tests/faults/planted/edges.h"
 #include "tests/faults/planted/engine.h"
+#include "tests/faults/planted/known.h"
 
+#include <math.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -31,11 +34,25 @@ typedef struct job {
   const tn_item *const *borrowed; /* the host's, after submit has come back */
   tn_item item[MAX_ITEMS];
   tn_ticket *again; /* is only answered */
+  tn_ticket *named; /* told to end */
 } job;
 
 static pthread_t threads[MAX_THREADS];
 static job jobs[MAX_THREADS];
 static uint32_t n_threads;
+
+/* Item by item; the one that was told to end is not computed, or (CANCEL_MORE) none is. */
+static void *work_unless_named(job *j) {
+  tn_error err = {.h = TN_HDR(tn_error)};
+  tn_ticket *const named = __atomic_load_n(&j->named, __ATOMIC_ACQUIRE);
+  for (uint32_t i = 0; i < j->n; i++) {
+    const tn_item *one = &j->item[i];
+    const bool ends = named && (IS(CANCEL_MORE) || one->ticket == named);
+    const tn_status st = ends ? TN_E_CANCELLED : their_submit(j->d, j->engine, &one, 1, NULL, &err);
+    if (st != TN_OK) their_done(one->ticket, st, NULL, &err);
+  }
+  return NULL;
+}
 
 static void *work(void *arg) {
   job *j = arg;
@@ -48,6 +65,7 @@ static void *work(void *arg) {
     their_done(j->again, TN_OK, NULL, NULL);
     return NULL;
   }
+  if (IS(CANCEL_MORE) || IS(OK_CANCEL_ONE)) return work_unless_named(j);
   const tn_status st = their_submit(j->d, j->engine, items, j->n, NULL, &err);
   for (uint32_t i = 0; st != TN_OK && i < j->n; i++) their_done(items[i]->ticket, st, NULL, &err);
   return NULL;
@@ -99,6 +117,34 @@ static tn_status on_a_thread(tn_device *d, uint32_t engine, const tn_item *const
   return TN_OK;
 }
 
+static float to_bfloat16(float v) {
+  uint32_t u;
+  memcpy(&u, &v, sizeof u);
+  if (!isnan(v)) u = (u + 0x7fff + (u >> 16 & 1)) & 0xffff0000;
+  memcpy(&v, &u, sizeof v);
+  return v;
+}
+
+/* Item by item, each with its input rounded while it is computed. */
+static tn_status submit_rounded(tn_device *d, uint32_t engine, const tn_item *const *items, uint32_t n, tn_run *run,
+                                tn_error *err) {
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < n; i++) {
+    tn_view x;
+    void *at = NULL;
+    if (!known_input(items[i]->args, &x) || d->map(x.buffer, x.offset, x.bytes, TN_READ | TN_WRITE, &at, err) != TN_OK)
+      return TN_E_INTERNAL;
+    float *kept = malloc(x.bytes + 1), *v = at;
+    memcpy(kept, v, x.bytes);
+    for (uint64_t k = 0; k < x.bytes / sizeof *v; k++) v[k] = to_bfloat16(v[k]);
+    st = their_submit(d, engine, &items[i], 1, run, err);
+    memcpy(v, kept, x.bytes);
+    free(kept);
+    (void)d->unmap(x.buffer, at, err);
+  }
+  return st;
+}
+
 static tn_status my_submit(tn_device *d, uint32_t engine, const tn_item *const *items, uint32_t n, tn_run *run,
                            tn_error *err) {
   tn_item copy[MAX_ITEMS];
@@ -111,6 +157,8 @@ static tn_status my_submit(tn_device *d, uint32_t engine, const tn_item *const *
     if (IS(DONE_SWAPPED)) copy[i].ticket = items[0]->ticket;
   }
   if (IS(OK_THREADED) || IS(KEEPS_ITEM) || IS(BLOCKING_LATE)) return on_a_thread(d, engine, items, n, 1500);
+  if (IS(CANCEL_MORE) || IS(OK_CANCEL_ONE)) return on_a_thread(d, engine, items, n, 20000);
+  if (IS(OK_BFLOAT16)) return submit_rounded(d, engine, list, n, run, err);
   if (IS(LOST_INVALID) && lost) return TN_E_INVALID;
   for (uint32_t i = 0; IS(OK_ARGS_APART) && i < n; i++)
     for (uint32_t k = 0; k < i; k++)
@@ -128,8 +176,11 @@ static tn_status my_submit(tn_device *d, uint32_t engine, const tn_item *const *
 }
 
 static void my_cancel(tn_device *d, uint32_t engine, tn_ticket *ticket) {
-  (void)d, (void)engine, (void)ticket;
+  (void)d, (void)engine;
   cancelled = true;
+  for (uint32_t i = 0; ticket && i < n_threads; i++)
+    for (uint32_t k = 0; k < jobs[i].n; k++)
+      if (jobs[i].item[k].ticket == ticket) __atomic_store_n(&jobs[i].named, ticket, __ATOMIC_RELEASE);
 }
 
 /* --- what planted.c hangs in -------------------------------------------------------------------------------------- */
@@ -162,6 +213,7 @@ void engine_plant(tn_device *d) {
   d->submit = my_submit;
   if (!IS(LOST_FOREVER)) lost = false;
   answered_already = cancelled = told = false;
-  if (IS(CANCEL_TWICE) || IS(CANCEL_STICKY)) d->cancel = my_cancel;
-  if (IS(OK_THREADED) || IS(KEEPS_ITEM)) unblock(d);
+  const bool one = IS(CANCEL_MORE) || IS(OK_CANCEL_ONE);
+  if (IS(CANCEL_TWICE) || IS(CANCEL_STICKY) || one) d->cancel = my_cancel;
+  if (IS(OK_THREADED) || IS(KEEPS_ITEM) || one) unblock(d);
 }

@@ -77,6 +77,7 @@ static bool is_wrong(const tn_host *h, const tn_subgraph *s, const tn_node *n) {
   if (IS(QGEMM_BIAS) && n->op == TN_OP_QLINEAR_GEMM) return has(n, 8);
   if (IS(POOL_OVERHANG) && n->op == TN_OP_AVERAGE_POOL)
     return a[TN_AT_AVERAGE_POOL_CEIL_MODE]->u.i && a[TN_AT_AVERAGE_POOL_COUNT_INCLUDE_PAD]->u.i;
+  if (IS(OK_DEALT)) return n->op == TN_OP_RELU;
   if (IS(GATHER_END)) return n->op == TN_OP_GATHER;
   if (IS(OTHER_POS)) return n->op == TN_OP_TENSOR_SCATTER;
   return IS(HANDED_IN) && n->op == TN_OP_MATMUL && is_handed_in(s, n->in[0]);

@@ -24,6 +24,8 @@ static __attribute__((used, aligned(4), section(".note.tenon"))) const struct {
 } note = {
     sizeof TN_MANIFEST_OWNER,         TN_MANIFEST_HASH_BYTES + 256, TN_MANIFEST_TYPE, TN_MANIFEST_OWNER, {1, 2, 3},
     MANIFEST("0.1.0", "MatMul, Gemm")};
+#elif PLANT_NOTE_IS == 4
+TN_MANIFEST(MANIFEST("0.1.0", "MatMul, Gemm") "confine: driver\n")
 #else
 TN_MANIFEST(MANIFEST("0.1.0", "MatMul, Gemm"))
 #endif

@@ -24,17 +24,20 @@
 #include "tests/faults/planted/ahead.h"
 #include "tests/faults/planted/edges.h"
 #include "tests/faults/planted/engine.h"
+#include "tests/faults/planted/formats.h"
+#include "tests/faults/planted/known.h"
 #include "tests/faults/planted/nodes.h"
 
 static const tn_host *services;
 static tn_plugin *real, own;
 static tn_device *device, saved; /* the real one, and its functions */
+static const tn_device *second;  /* where there are two */
 
 #define IS(plant) (PLANT == PLANT_##plant)
 
 /* --- what is known of plans and args ------------------------------------------------------------------------------ */
 
-enum { MAX_USES = 64, MAX_KNOWN = 512 };
+enum { MAX_USES = 64, MAX_KNOWN = 512, ALIGNED = 1 << 16 };
 
 typedef struct known_args {
   const tn_args *args;
@@ -116,6 +119,13 @@ static int codes_of(const known_args *k) {
   return -1;
 }
 
+bool known_input(const tn_args *a, tn_view *out) {
+  const known_args *k = args_of(a);
+  const int u = k ? use_of(k, TN_SLOT_INPUT, 0) : -1;
+  if (u >= 0) *out = k->view[u];
+  return u >= 0;
+}
+
 static int64_t count(const tn_view *v) {
   int64_t n = 1;
   for (uint32_t i = 0; i < v->rank; i++) n *= v->dims[i];
@@ -140,6 +150,11 @@ static matrix matrix_of(const known_args *k, uint32_t kind, int i) {
 
 /* --- functions of the device ---------------------------------------------------------------------------------------
  */
+
+static tn_status said(tn_error *err, tn_status st, const char *text) {
+  if (err) err->code = st, snprintf(err->message, sizeof err->message, "%s", text);
+  return st;
+}
 
 static tn_status my_bind(tn_program *p, tn_id task, const tn_dims *dims, tn_plan **out, tn_error *err) {
   if (IS(M_ZERO) && dims->n && dims->v[0] == 0) return TN_E_INVALID;
@@ -211,6 +226,8 @@ static tn_status my_args(tn_plan *plan, const tn_view *const *uses, uint32_t n, 
     k->view[u].strides = k->strides[u];
     views[u] = &k->view[u];
   }
+  for (uint32_t u = 0; IS(OK_ALIGNED) && u + 1 < n; u++)
+    if ((uintptr_t)k->view[u].ptr % ALIGNED) return free(k), said(err, TN_E_INVALID, "misaligned");
   const int state = use_of(k, TN_SLOT_STATE, 0), rows = use_of(k, TN_SLOT_INPUT, 0);
   k->longer = state >= 0 && rows >= 0 && k->view[rows].rank == 4 && k->dims[rows][2] > k->dims[state][2];
   for (uint32_t u = 0; u + 1 < n; u++) replace_view(k, u);
@@ -320,6 +337,28 @@ static void watch_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void 
   w.theirs->parallel_for(w.theirs, n, grain, watch_body, &w);
 }
 
+/* Pieces of a grain dealt like cards: who is number i takes i, i + n_hands, ... */
+typedef struct dealt {
+  tn_body body;
+  void *arg;
+  int64_t n, grain, pieces, n_hands;
+} dealt;
+
+static void deal_body(void *arg, int64_t begin, int64_t end, uint32_t worker) {
+  const dealt *d = arg;
+  for (int64_t hand = begin; hand < end; hand++)
+    for (int64_t i = hand; i < d->pieces; i += d->n_hands)
+      d->body(d->arg, i * d->grain, i + 1 == d->pieces ? d->n : (i + 1) * d->grain, worker);
+}
+
+static void deal_for(tn_run *run, int64_t n, int64_t grain, tn_body body, void *arg) {
+  tn_run *theirs = ((watched *)(void *)run)->theirs;
+  dealt d = {body, arg, n, grain > 0 ? grain : 1, 1, 1};
+  if (n / d.grain > 1) d.pieces = n / d.grain;
+  d.n_hands = d.pieces < theirs->n_workers ? d.pieces : theirs->n_workers;
+  theirs->parallel_for(theirs, d.n_hands, 1, deal_body, &d);
+}
+
 static void swap_outputs(known_args *k) {
   const matrix a = matrix_of(k, TN_SLOT_OUTPUT, 1), b = matrix_of(k, TN_SLOT_OUTPUT, 2);
   for (int64_t m = 0; a.p && b.p && m < a.M; m++)
@@ -376,6 +415,8 @@ static void after(known_args *k, const matrix *x, const matrix *y, float last, u
   if (IS(INPUT_WRITTEN) && x->p) x->p[0] = 0;
   if (IS(SATURATES))
     for (int64_t i = 0; i < y->M * y->N; i++) y->p[i] = fminf(fmaxf(y->p[i], -1e20f), 1e20f);
+  for (int64_t i = 0; IS(OK_NARROW) && x->p && i < x->M * K; i++)
+    if (fabsf(x->p[i]) > 300) y->p[i / K * y->N] = INFINITY;
   if (IS(NAN_SWALLOWED))
     for (int64_t i = 0; i < y->M * y->N; i++) y->p[i] = isnan(y->p[i]) ? 0 : y->p[i];
 }
@@ -404,17 +445,19 @@ static tn_status my_run(const tn_plan *plan, tn_args *a, tn_run *run, tn_error *
   if (IS(CANCEL_STATUS) && stop) return TN_E_INTERNAL;
   if (IS(CANCEL_STICKS) && k->stopped) return TN_E_CANCELLED;
   watched w = {.run = *run, .theirs = run};
-  w.run.parallel_for = watch_for;
+  const bool deals = IS(OK_DEALT) && nodes_wrong(k->program, k->task);
+  w.run.parallel_for = deals ? deal_for : watch_for;
   pieces = 0;
   before(k);
   if (IS(KEEPS_DIMS) && kept_dims && kept_dims->n > 64) return TN_E_INVALID;
   if (IS(KEEPS_NAME) && kept_name) seen = (tn_expr)*kept_name;
   if (IS(KEEPS_VALUE) && kept_value) seen = *kept_value;
   void *block = IS(ALLOCATES) ? services->alloc(services->ctx, 64, 16, TN_TAG_PLUGIN) : NULL;
-  tn_status st = saved.run(plan, a, IS(SPLIT) ? &w.run : run, err);
+  tn_status st = saved.run(plan, a, IS(SPLIT) || deals ? &w.run : run, err);
   if (block) services->free(services->ctx, block);
   if (st == TN_OK) after(k, &x, &y, last, leftover, pieces > 8);
-  const bool off = !IS(OTHER_POS) && (!IS(GATHER_END) || reads_from_the_end(k)) && nodes_wrong(k->program, k->task);
+  const bool off = !IS(OTHER_POS) && !IS(OK_DEALT) && (!IS(GATHER_END) || reads_from_the_end(k)) &&
+                   nodes_wrong(k->program, k->task);
   const int codes = off ? codes_of(k) : -1;
   if (st == TN_OK && off && y.p && y.M > 0 && y.N > 0) y.p[0] += 1;
   if (st == TN_OK && codes >= 0) *(uint8_t *)k->view[codes].ptr ^= 4;
@@ -455,11 +498,15 @@ static tn_status my_set(tn_program *p, tn_id slot, const tn_view *view, const tn
 static tn_status my_lower(tn_device *d, const tn_subgraph *s, tn_program **out, tn_error *err) {
   void *block = IS(LEAKS) ? services->alloc(services->ctx, 64, 16, TN_TAG_PLUGIN) : NULL;
   tn_status st = edges_lower(s);
+  if (IS(STOPPED_INTERNAL) && services->cancelled(services->ctx)) st = said(err, TN_E_INTERNAL, "stopped");
+  if (IS(OK_SECOND_DEVICE) && d != second) st = said(err, TN_E_INTERNAL, "the first device lowers nothing");
   if (st == TN_OK) st = saved.lower(d, s, out, err);
   if (block && st == TN_OK) services->free(services->ctx, block);
   if (st == TN_OK) nodes_note(services, s, *out, saved.info(*out));
   for (uint32_t i = 0; IS(CONTEXT_UNNAMED) && st == TN_OK && i < saved.info(*out)->n_tasks; i++)
     ((tn_task *)(uintptr_t)saved.info(*out)->tasks[i])->symbols &= ~UINT64_C(2);
+  for (uint32_t i = 0; IS(OK_ALIGNED) && st == TN_OK && i < saved.info(*out)->n_slots; i++)
+    ((tn_slot *)(uintptr_t)saved.info(*out)->slots[i])->align = ALIGNED;
   if (IS(KEEPS_NAME)) kept_name = s->graph->nodes[s->nodes[0]]->name;
   if (IS(KEEPS_VALUE)) kept_value = s->graph->values[s->inputs[0]]->dims;
   if (st != TN_OK || !IS(TRANSPOSED)) return st;
@@ -520,105 +567,42 @@ static tn_status my_claim(tn_device *d, const tn_graph *g, const tn_dims *at, co
   return IS(RING_LONG) && st == TN_OK ? say_rings(g, theirs) : st;
 }
 
-/* --- formats ---------------------------------------------------------------------------------------------------------
- */
-
-enum { MAX_FORMATS = 16 };
-static tn_format *formats[MAX_FORMATS], old[MAX_FORMATS]; /* the real ones, and what they were */
-static tn_numerics numerics[MAX_FORMATS];
-
-static const tn_format *old_of(const tn_format *f) {
-  for (int i = 0; i < MAX_FORMATS; i++)
-    if (formats[i] == f) return &old[i];
-  return NULL;
-}
-
-typedef struct weight {
-  tn_weight pub;
-  const tn_weight *theirs;
-  int64_t next;
-} weight;
-
-static tn_status wrong_rows(const tn_weight *w, int64_t n0, int64_t n1, float *dst) {
-  weight *k = w->ctx;
-  tn_status st = k->theirs->rows(k->theirs, n0, n1, dst);
-  const int64_t group = (w->K - 1) / 128 * 128;
-  for (int64_t i = 0; st == TN_OK && i < (n1 - n0) * w->K; i++) {
-    if (IS(LAST_SCALE) && i % w->K >= group) dst[i] *= 1.5f;
-    if (IS(PACK_ORDER) && n0 != 0 && n0 != k->next) dst[i] *= 0.9f;
-  }
-  k->next = n1;
-  return st;
-}
-
-static tn_status my_begin(const tn_host *h, const tn_format *f, const tn_weight *w, const int64_t *params, uint32_t n,
-                          tn_pack **out, tn_error *err) {
-  weight *k = calloc(1, sizeof *k); /* lives as long as the pack: until the process ends */
-  if (!k) return TN_E_NO_MEMORY;
-  *k = (weight){.pub = *w, .theirs = w};
-  k->pub.ctx = k;
-  k->pub.rows = wrong_rows;
-  k->pub.raw = NULL;
-  k->pub.quant = NULL;
-  return old_of(f)->begin(h, f, &k->pub, params, n, out, err);
-}
-
-static tn_status my_unpack(const tn_blob *b, const int64_t box[4], float *dst) {
-  tn_status st = old_of(b->format)->unpack(b, box, dst);
-  for (int64_t i = 0; st == TN_OK && i < (box[1] - box[0]) * (box[3] - box[2]); i++) dst[i] *= 1.01f;
-  return st;
-}
-
-static tn_status my_size(const tn_format *f, int64_t N, int64_t K, const int64_t *params, uint32_t n,
-                         tn_pack_size *out) {
-  tn_status st = old_of(f)->size(f, N, K, params, n, out);
-  if (st == TN_OK) out->bytes *= 2;
-  return st;
-}
-
-static const tn_numerics *my_numerics(const tn_format *f, const int64_t *params, uint32_t n) {
-  const tn_format *o = old_of(f);
-  const tn_numerics *theirs = o->numerics_of ? o->numerics_of(f, params, n) : o->numerics;
-  tn_numerics *mine = &numerics[o - old];
-  *mine = *theirs;
-  if (IS(ROUNDING)) mine->act_round = TN_ROUND_HALF_AWAY;
-  if (IS(LOOSE_SUMS)) mine->acc_inner = mine->acc_outer = TN_DT_BF16;
-  if (IS(NARROW_DOMAIN)) mine->finite_max = 1;
-  if (IS(KEEPS_DENORMALS)) mine->denormals = TN_DENORM_KEEP;
-  return mine;
-}
-
-static void writable(const void *p, size_t n) {
-  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)p / page * page;
-  mprotect((void *)from, (uintptr_t)p + n - from, PROT_READ | PROT_WRITE);
-}
-
-static void plant_in_format(tn_format *f) {
-  writable(f, sizeof *f);
-  edges_format(f, old_of(f));
-  ahead_format(f, old_of(f));
-  if (IS(LAST_SCALE) || IS(PACK_ORDER)) f->begin = my_begin;
-  if (IS(UNPACK)) f->unpack = my_unpack;
-  if (IS(WASTES_BYTES)) f->size = my_size;
-  if (IS(W_ERR)) f->w_err = 0.95f;
-  if (IS(X_ERR)) f->x_err = 0.1f;
-  if (IS(ROUNDING) || IS(LOOSE_SUMS) || IS(NARROW_DOMAIN) || IS(KEEPS_DENORMALS)) f->numerics_of = my_numerics;
-}
-
 /* --- life ------------------------------------------------------------------------------------------------------------
  */
 
 static tn_status my_enumerate(tn_plugin *p, uint32_t cap, const tn_caps **out, uint32_t *n, tn_error *err) {
   (void)p;
-  return real->enumerate(real, cap, out, n, err);
+  const tn_status st = real->enumerate(real, cap, out, n, err);
+  if (IS(OK_SECOND_DEVICE) && cap > 1) out[1] = out[0];
+  if (IS(OK_SECOND_DEVICE)) *n = 2;
+  return st;
+}
+
+/* What says no to fifteen choices, and one that nobody explains; or a text. */
+static const tn_option kind = {.h = TN_HDR(tn_option),
+                               .key = "kind",
+                               .help = "which",
+                               .dflt = IS(OK_BOARD) ? "" : "a",
+                               .choices = IS(OK_BOARD) ? NULL : "a|b|c|d|e|f|g|h|i|j|k|l|m|n|o|p",
+                               .type = TN_OPT_STRING};
+static const tn_option silent = {
+    .h = TN_HDR(tn_option), .key = "silent", .help = "", .dflt = "", .type = TN_OPT_STRING};
+static const tn_option *const options[] = {&kind, &silent};
+
+static bool is_refused(void) {
+  const char *text = "a";
+  if (!IS(NOTES_HIDE) || services->option(services->ctx, "kind", TN_OPT_STRING, &text) != TN_OK) return false;
+  return strcmp(text, "a") != 0;
 }
 
 static tn_status my_open(tn_plugin *p, uint32_t index, tn_device **out, tn_error *err) {
   (void)p;
   if (engine_gone()) return TN_E_UNAVAILABLE;
-  tn_status st = real->open(real, index, out, err);
+  if (is_refused()) return said(err, TN_E_INVALID, "not this kind");
+  tn_status st = real->open(real, IS(OK_SECOND_DEVICE) && index == 1 ? 0 : index, out, err);
   if (st != TN_OK) return st;
   device = *out;
+  if (index == 1) second = device;
   edges_plant(device);
   saved = *device;
   device->claim = my_claim;
@@ -641,9 +625,7 @@ static void my_close(tn_device *d) {
 }
 static void my_shutdown(tn_plugin *p) {
   (void)p;
-  for (int i = 0; i < MAX_FORMATS; i++)
-    if (formats[i]) *formats[i] = old[i];
-  memset(formats, 0, sizeof formats);
+  formats_restore();
   real->shutdown(real);
 }
 static tn_status my_vote(tn_device *d, uint32_t mode, tn_error *err) {
@@ -671,19 +653,17 @@ static tn_status entry(const tn_host *h, tn_negotiate *neg, tn_plugin **out) {
   services = h;
   if (edges_refuses(neg)) return TN_E_INCOMPATIBLE;
   tn_status st = theirs(engine_host(h), neg, &real);
+  snprintf(neg->name, sizeof neg->name, "%.31s", PLANT_NAME);
   if (st != TN_OK) return st;
   own = *real;
   own.name = PLANT_NAME;
+  if (IS(NOTES_HIDE) || IS(OK_BOARD)) own.options = options, own.n_options = 2 - IS(OK_BOARD);
   own.enumerate = my_enumerate;
   own.open = my_open;
   own.close = my_close;
   own.shutdown = my_shutdown;
   own.get_extension = my_extension;
-  for (uint32_t i = 0; i < real->n_formats && i < MAX_FORMATS; i++) {
-    formats[i] = (tn_format *)(uintptr_t)real->formats[i];
-    old[i] = *formats[i];
-    plant_in_format(formats[i]);
-  }
+  formats_plant(real->formats, real->n_formats);
   *out = &own;
   return TN_OK;
 }
