@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/conform/numbers/product.h"
+#include "runtime/ops/kernel/kernel.h"
 
 /* --- one product ------------------------------------------------------------------------------------------------- */
 
@@ -101,12 +102,12 @@ bool tni_cn_few(const tni_cf *cf, const tni_cf_host *h) { return h->caps->n_engi
 
 enum { MAGNITUDES = 8 };
 
-/* Elements of which quantizing loses nothing but the rounding of a scale. */
+/* Elements of which quantizing loses nothing but the rounding of a scale; both kinds of halves hold `halves`. */
 static uint32_t list_magnitudes(const tn_numerics *num, uint32_t dtype, float *out) {
   static const float wide[] = {1, -1, 0x1p-40f, 3, -0x1p40f, -777.25f, 1e-3f, 0x1p20f},
                      halves[] = {1, -1, 2, -8, 0.0625f, 1.5f, -1024, 6},
                      codes[] = {127, -127, 1, -1, 64, -128, 300, -40000};
-  const bool fixed = num->act_scheme == TN_ACT_STATIC, half = num->act_dtype == TN_DT_F16 || dtype != TN_DT_F32;
+  const bool fixed = num->act_scheme == TN_ACT_STATIC, half = tni_is_half(num->act_dtype) || dtype != TN_DT_F32;
   uint32_t n = 0;
   for (uint32_t i = 0; i < MAGNITUDES; i++) {
     const float v = fixed ? codes[i] * num->act_scale : half ? halves[i] : wide[i];
