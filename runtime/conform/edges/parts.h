@@ -32,6 +32,10 @@ tni_cf_measured tni_cf_edge_measure_at(tni_cf *cf, const tni_cf_rig *rig, tn_id 
 void tni_cf_edge_goes_on(tni_cf *cf, const char *what, tn_id task, int64_t S, const uint64_t near[3], int64_t step,
                          uint64_t far);
 
+/* Where TNI_CF_ENDS gives other elements than the first and the last, and TNI_CF_EVEN gives those. */
+#define TNI_CF_CUT_OTHERWISE \
+  "its work is cut otherwise: the first and the last part do not have the first and the last element"
+
 /* A fused product of x [S, DEPTH] with w [N, DEPTH], which must outlive the graph. */
 enum { TNI_CF_EDGE_DEPTH = 8 };
 bool tni_cf_edge_columns_make(tni_cn_graph *b, float *w, int64_t N);
