@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/conform/numbers/num.h"
+#include "runtime/conform/numbers/plain.h"
 #include "runtime/pack/pack.h"
 
 enum { MAX_PARAM_SETS = 8, GUARD = 64 };
@@ -222,19 +223,24 @@ static void judge_numerics(subject *s) {
     tni_cf_fail(s->cf, "%s: x_err %g, but its numerics imply %g", s->text, (double)s->f->x_err, x_limit);
 }
 
-static double numeric_levels(const subject *s) {
-  return s->f->bits >= 16 ? 65535 : fmax(3, (double)((1u << s->f->bits) - 1));
-}
+/* What a plain quantizer of the format's own levels is held against in turn, so that nobody states levels that let him
+ * off: uniform ones of half as many bits. Floats stay below: E5M2 has the half step of 4 bits, E2M1 a third of that of
+ * 2. */
+static tni_cn_plain coarsest_of(const subject *s) { return tni_cn_plain_of_bits(s->f->bits / 2); }
+
+static tni_cn_plain plain_of(const subject *s) { return tni_cn_plain_of(s->f, s->params, s->n_params, s->num); }
 
 /* What a scale fitted by least squares may clip: with all of a group's g elements at most half a step of the plain grid
  * off, no element of the best fit is off by more than sqrt(g) times that. 0: a format that keeps floats as they are. */
 static void judge_w_err(subject *s) {
   const int64_t g = group_of(s, 4096, 4096);
-  const double step = 1 / (numeric_levels(s) - 1), limit = fmin(1, step * sqrt((double)g));
+  const tni_cn_plain own = plain_of(s), most = coarsest_of(s);
+  const double half = fmin(tni_cn_plain_half(&own), tni_cn_plain_half(&most)), limit = fmin(1, half * sqrt((double)g));
   const double w_err = (double)s->f->w_err;
   if (!(w_err >= 0 && w_err <= limit * (1 + 0x1p-7)))
-    tni_cf_fail(s->cf, "%s: w_err %g is looser than %u bits in groups of %lld imply (%g)", s->text, w_err, s->f->bits,
-                (long long)g, limit);
+    tni_cf_fail(s->cf,
+                "%s: w_err %g is looser than %u bits in groups of %lld imply (%g; fixed levels: tn_format.grid)",
+                s->text, w_err, s->f->bits, (long long)g, limit);
 }
 
 static void judge_bits(subject *s) {
@@ -260,20 +266,19 @@ static void judge_bits(subject *s) {
       tni_cf_fail(s->cf, "%s: alignment %u or row unit %u is none", s->text, z.align, z.row_unit);
   }
   if ((double)s->f->bits_per_weight < s->f->bits)
-    tni_cf_fail(s->cf, "%s: %.4f bits per weight are fewer than its %u bits", s->text, (double)s->f->bits_per_weight,
-                s->f->bits);
+    tni_cf_fail(s->cf,
+                "%s: %.4f bits per weight are fewer than its %u bits, which are of a weight (format.h, tn_format)",
+                s->text, (double)s->f->bits_per_weight, s->f->bits);
   tni_cf_note(s->cf, "%s: %.4f bits per weight at [1024,1024], declared %.4f; w_err %.4g, x_err %.4g", s->text, last,
               (double)s->f->bits_per_weight, (double)s->f->w_err, (double)s->f->x_err);
 }
 
-/* Root mean square error of the plainest quantizer of as many bits: absmax over levels, per group. */
-static double plain_rms(const subject *s, const float *w, int64_t N, int64_t K, int64_t group) {
-  const double half = (numeric_levels(s) - 1) / 2;
+/* Root mean square error of a plain quantizer, with a scale a group. */
+static double plain_rms(const tni_cn_plain *p, const float *w, int64_t N, int64_t K, int64_t group) {
   const tops t = tops_of(w, N, K, group);
   double sum = 0;
   for (int64_t i = 0; t.top && i < N * K; i++) {
-    const double step = (double)top_at(&t, i, K) / half;
-    const double q = step > 0 ? rint((double)w[i] / step) * step : 0, e = q - (double)w[i];
+    const double e = tni_cn_plain_round(p, (double)w[i], (double)top_at(&t, i, K)) - (double)w[i];
     sum += e * e;
   }
   free(t.top);
@@ -292,10 +297,14 @@ static void judge_loss(subject *s, int pattern) {
   float *u = p ? blob_unpack(s, &b) : NULL;
   double sum = 0;
   for (int64_t i = 0; u && i < N * K; i++) sum += pow((double)u[i] - (double)w[i], 2);
-  const double rms = sqrt(sum / (N * K)), plain = plain_rms(s, w, N, K, group_of(s, N, K));
+  const tni_cn_plain own = plain_of(s), most = coarsest_of(s);
+  const int64_t group = group_of(s, N, K);
+  const double rms = sqrt(sum / (N * K)),
+               plain = fmin(plain_rms(&own, w, N, K, group), plain_rms(&most, w, N, K, group));
   if (u && !(rms <= 1.25 * plain + 1e-7))
-    tni_cf_fail(s->cf, "%s: %s weights lose %.4g (rms); plain rounding to %u bits loses %.4g", s->text,
-                tni_cn_pattern(pattern), rms, s->f->bits, plain);
+    tni_cf_fail(s->cf, "%s: %s weights lose %.4g (rms); plain rounding to %u bits loses %.4g%s", s->text,
+                tni_cn_pattern(pattern), rms, s->f->bits, plain,
+                own.n_uniform > 0 ? " (to fixed levels: state them, tn_format.grid)" : "");
   free(u);
   free(p);
   free(w);
