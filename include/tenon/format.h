@@ -209,7 +209,7 @@ struct tn_format {
   tn_hdr h;
   const char *name;      /* "w4g" ... ; [a-z0-9._-] */
   uint32_t version;      /* another one is another format */
-  uint32_t bits;         /* of a code */
+  uint32_t bits;         /* of a weight: of a code that gives vec of them (tn_grid.vec) its vec-th part, rounded down */
   uint32_t group;        /* elements along K that share a scale; 0: by params, or the whole row */
   uint32_t flags;        /* TN_FMT_* */
   float bits_per_weight; /* all in: codes, scales, zeros */
