@@ -464,8 +464,8 @@ typedef struct tn_negotiate {
   uint16_t plugin_max; /* the one that it was built with */
   uint16_t minor;      /* agreed: min(host_max, plugin_max) */
   uint16_t reserved[3];
-  char name[32];     /* of the plugin */
-  char version[32];  /* of the plugin */
+  char name[32];     /* of the plugin; the first 31 characters of a longer one */
+  char version[32];  /* as name */
   char message[128]; /* why not */
 } tn_negotiate;
 

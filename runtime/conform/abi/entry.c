@@ -32,6 +32,9 @@ static uint16_t agreed_minor(const tn_negotiate *n, uint16_t host_max) {
 
 static bool is_terminated(const char *s, size_t n) { return memchr(s, 0, n) != NULL; }
 
+/* Names and versions may have 63 characters; tn_negotiate has room for the first 31. */
+static bool is_start(const char room[static 32], const char *whole) { return !strncmp(room, whole, 31); }
+
 /* --- negotiation ------------------------------------------------------------------------------------------------- */
 
 static void entry_answers(tni_cf *cf, const void *arg) {
@@ -48,9 +51,9 @@ static void entry_answers(tni_cf *cf, const void *arg) {
   if (!is_terminated(n.name, sizeof n.name) || !is_terminated(n.version, sizeof n.version)) {
     tni_cf_fail(cf, "tn_negotiate: name or version is not filled");
   } else {
-    if (strcmp(n.name, cf->subject->name))
+    if (!is_start(n.name, cf->subject->name))
       tni_cf_fail(cf, "it calls itself '%s', its file '%s'", n.name, cf->subject->name);
-    if (out && out->version && strcmp(n.version, out->version))
+    if (out && out->version && !is_start(n.version, out->version))
       tni_cf_fail(cf, "tn_negotiate says version '%s', tn_plugin '%s'", n.version, out->version);
   }
   if (n.plugin_min > n.plugin_max) tni_cf_fail(cf, "its range is empty: %u to %u", n.plugin_min, n.plugin_max);
