@@ -22,6 +22,12 @@ static void caps_headers(tni_cf *cf, const tn_caps *c) {
   if (c->clock) header(cf, c->clock, "tn_clock", sizeof(tn_clock), sizeof(tn_clock));
 }
 
+/* ABI 1.0 has it in two lengths: averages came to it before 1.1 did. */
+static void numerics_header(tni_cf *cf, const tn_numerics *n) {
+  const bool first = n && n->h.size == TN_UPTO(tn_numerics, act_scale);
+  header(cf, n, "tn_numerics", first ? n->h.size : TN_UPTO(tn_numerics, avg_unit), sizeof *n);
+}
+
 /* The tables; programs, claims and buffers are looked at wherever they come from (conform/observe). */
 static void ask_headers(tni_cf *cf, const void *arg) {
   tni_cf_plugin p;
@@ -33,7 +39,7 @@ static void ask_headers(tni_cf *cf, const void *arg) {
     header(cf, t->options[i], "tn_option", sizeof(tn_option), sizeof(tn_option));
   for (uint32_t i = 0; i < t->n_formats; i++) {
     header(cf, t->formats[i], "tn_format", TN_UPTO(tn_format, unpack), sizeof(tn_format));
-    header(cf, t->formats[i]->numerics, "tn_numerics", TN_UPTO(tn_numerics, act_scale), sizeof(tn_numerics));
+    numerics_header(cf, t->formats[i]->numerics);
   }
   for (uint32_t i = 0; TN_HAS(t, tn_plugin, n_ops) && i < t->n_ops; i++)
     header(cf, t->ops[i], "tn_custom_op", sizeof(tn_custom_op), sizeof(tn_custom_op));
