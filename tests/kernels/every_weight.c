@@ -208,7 +208,13 @@ static int variant(job *j, const char *text) {
   }
   for (uint32_t i = 0; i < j->n_models; i++) {
     j->model = j->models[i];
-    const placement_req r = {plugin, folder, j->model, text, j->stats};
+    const placement_req r = {.plugin = plugin,
+                             .plugin_dir = folder,
+                             .model = j->model,
+                             .options = set,
+                             .n_options = f.n_set,
+                             .phase = j->phase,
+                             .need_stats = j->stats};
     const tally t = model(j, &f, &r);
     rc |= !t.here || !t.matrices || (j->broken ? !t.shown : t.wrong || t.read < t.weights);
   }

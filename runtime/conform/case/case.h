@@ -174,6 +174,8 @@ _Noreturn void tni_cf_end_here(tni_cf *cf);
 
 /* The value of option `key` on the command line, or NULL. */
 const char *tni_cf_option(const tni_cf_subject *s, const char *key);
+/* n options, "key=value" each, as YAML: a map on one line. */
+void tni_cf_options_write(FILE *f, const char *const *options, uint32_t n);
 
 /* --- the worker's part ------------------------------------------------------------------------------------------- */
 

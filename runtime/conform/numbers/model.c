@@ -12,22 +12,21 @@
 #include "runtime/conform/numbers/placement.h"
 #include "runtime/conform/numbers/product.h"
 
-static void options_text(const tni_cf_subject *s, const char *phase, char *out, size_t size) {
-  size_t n = (size_t)snprintf(out, size, "%s", phase);
-  for (uint32_t i = 0; i < s->n_options && n < size; i++)
-    n += (size_t)snprintf(out + n, size - n, "%s%s", n ? "," : "", s->options[i]);
-}
-
 /* Where it takes no product in every phase: with statistics in that of prompts. */
 static bool model_place(const tni_cf_subject *s, placement *all, tn_error *err) {
-  char file[PATH_MAX], model[PATH_MAX], options[512];
+  char file[PATH_MAX], model[PATH_MAX];
   snprintf(file, sizeof file, "%s", s->path);
   if (!realpath(s->model, model)) return tni_fail(err, TN_E_IO, s->model, "there is no such model") == TN_OK;
-  placement_req r = {s->name, dirname(file), model, options, false};
-  options_text(s, "", options, sizeof options);
+  placement_req r = {.plugin = s->name,
+                     .plugin_dir = dirname(file),
+                     .device = s->device,
+                     .model = model,
+                     .options = s->options,
+                     .n_options = s->n_options,
+                     .phase = TN_PHASE_ANY};
   if (placement_read(&r, all, err) && all->n) return true;
   placement_free(all);
-  options_text(s, "prefill", options, sizeof options);
+  r.phase = TN_PHASE_PREFILL;
   r.need_stats = true;
   return placement_read(&r, all, err) && all->n;
 }

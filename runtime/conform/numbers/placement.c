@@ -7,6 +7,8 @@
 #include <tenon/tenon.h>
 #include <unistd.h>
 
+#include "runtime/conform/case/case.h"
+#include "runtime/conform/observe/observe.h"
 #include "runtime/place/place.h"
 
 enum { CALIBRATION_IDS = 96 };
@@ -23,11 +25,12 @@ static void on_log(void *user, uint32_t level, const char *line) {
   if (level == TN_LOG_ERROR) printf("%s\n", line);
 }
 
-static tn_status open_runtime(loader *l, const char *text, tn_runtime **out) {
+/* write: the profile. calibration: a file, or "". */
+static tn_status open_runtime(loader *l, void (*write)(const placement_req *r, FILE *f), const char *calibration,
+                              tn_runtime **out) {
   FILE *f = fopen(l->profile, "w");
-  if (!f) return TN_E_IO;
-  fputs(text, f);
-  fclose(f);
+  if (f) write(l->r, f);
+  if (!f || ferror(f) | fclose(f)) return tni_fail(l->err, TN_E_IO, l->profile, "it cannot be written");
   const tn_runtime_opts o = {.h = {sizeof o, 1, 0},
                              .profile = l->profile,
                              .plugin_dirs = &l->r->plugin_dir,
@@ -35,8 +38,27 @@ static tn_status open_runtime(loader *l, const char *text, tn_runtime **out) {
                              .threads = 2,
                              .log = on_log,
                              .log_level = TN_LOG_WARN,
+                             .calibration = *calibration ? calibration : NULL,
                              .flags = TN_RT_TEST_WRITABLE | TN_RT_NO_PROBE};
   return tn_runtime_create(&o, out, l->err);
+}
+
+/* --- profiles ---------------------------------------------------------------------------------------------------- */
+
+static void write_host(const placement_req *r, FILE *f) {
+  (void)r;
+  fputs("plugins: [host]\n", f);
+}
+
+static void write_plugin(const placement_req *r, FILE *f) {
+  fprintf(f, "plugins:\n  - name: %s\n    options: ", r->plugin);
+  tni_cf_options_write(f, r->options, r->n_options);
+  fputs("\n  - host\n", f);
+  if (r->phase == TN_PHASE_ANY)
+    fprintf(f, "require: [%s]\n", r->plugin);
+  else
+    fprintf(f, "phases: {%s: [%s, host], %s: [host]}\n", r->phase == TN_PHASE_PREFILL ? "prefill" : "decode", r->plugin,
+            r->phase == TN_PHASE_PREFILL ? "decode" : "prefill");
 }
 
 /* --- calibration ------------------------------------------------------------------------------------------------- */
@@ -63,7 +85,7 @@ static tn_status loader_calibrate(loader *l) {
   snprintf(l->calibration, sizeof l->calibration, "%s/calibration.yaml", l->folder);
   l->calibrated = true;
   const tn_lm_opts o = {.h = {sizeof o, 1, 0}, .model_flags = TN_MODEL_CALIBRATE};
-  tn_status st = open_runtime(l, "plugins: [host]\n", &rt);
+  tn_status st = open_runtime(l, write_host, "", &rt);
   if (st == TN_OK) st = tn_lm_load(rt, l->r->model, &o, &lm, l->err);
   if (st == TN_OK) st = tn_chat_create(lm, &chat, l->err);
   if (st == TN_OK) st = calibration_record(lm, chat, l->calibration, l->err);
@@ -71,31 +93,6 @@ static tn_status loader_calibrate(loader *l) {
   tn_lm_destroy(lm);
   tn_runtime_destroy(rt);
   return st;
-}
-
-/* --- profile ----------------------------------------------------------------------------------------------------- */
-
-static void profile_text(const loader *l, char *out, size_t size) {
-  char options[256], all[512] = "", phase[16] = "", *save = NULL;
-  const char *name = l->r->plugin;
-  snprintf(options, sizeof options, "%s", l->r->options);
-  for (char *w = strtok_r(options, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
-    char *value = strchr(w, '=');
-    const size_t n = strlen(all);
-    if (!value) {
-      snprintf(phase, sizeof phase, "%s", w);
-      continue;
-    }
-    *value++ = '\0';
-    snprintf(all + n, sizeof all - n, "%s%s: %s", n ? ", " : "", w, value);
-  }
-  size_t n = (size_t)snprintf(out, size, "plugins:\n  - {name: %s, options: {%s}}\n  - host\n", name, all);
-  if (*phase)
-    n += (size_t)snprintf(out + n, size - n, "phases: {%s: [%s, host], %s: [host]}\n", phase, name,
-                          strcmp(phase, "prefill") ? "prefill" : "decode");
-  else
-    n += (size_t)snprintf(out + n, size - n, "require: [%s]\n", name);
-  if (l->calibration[0]) snprintf(out + n, size - n, "calibration: %s\n", l->calibration);
 }
 
 /* --- copies ------------------------------------------------------------------------------------------------------ */
@@ -142,33 +139,32 @@ static tn_status copy_item(const tni_pack_item *it, const tn_blob *b, placed_wei
   return st == TN_OK ? copy_matrix(it->weight, out) : st;
 }
 
-static tn_status copy_all(const tn_model *m, const char *plugin, placement *out) {
+static tn_status copy_all(const tn_model *m, const tni_dev *dev, placement *out) {
+  const tni_packed *p = m->packed ? &m->packed[dev - m->rt->devs] : NULL;
   tn_status st = TN_OK;
-  for (uint32_t d = 0; d < m->rt->n_devs && st == TN_OK; d++) {
-    const tni_packed *p = &m->packed[d];
-    if (!p->n_items || strncmp(p->dev->name, plugin, strlen(plugin))) continue;
-    out->w = or_abort(calloc(p->n_items, sizeof *out->w));
-    for (uint32_t i = 0; i < p->n_items && st == TN_OK; i++)
-      st = copy_item(p->items[i], tni_pack_store_blob(p->store, i), &out->w[out->n++]);
-  }
+  if (!p) return TN_OK;
+  out->w = or_abort(calloc((size_t)p->n_items + 1, sizeof *out->w));
+  for (uint32_t i = 0; i < p->n_items && st == TN_OK; i++)
+    st = copy_item(p->items[i], tni_pack_store_blob(p->store, i), &out->w[out->n++]);
   return st;
 }
 
 bool placement_read(const placement_req *r, placement *out, tn_error *err) {
   loader l = {.r = r, .folder = "/tmp/tenon-placement-XXXXXX", .err = err};
-  char text[2048];
   tn_runtime *rt = NULL;
   tn_model *m = NULL;
+  tni_dev *dev = NULL;
   const tn_model_opts o = {.h = {sizeof o, 1, 0}};
   *out = (placement){0};
   tn_error_init(err);
   if (!mkdtemp(l.folder)) return false;
   snprintf(l.profile, sizeof l.profile, "%s/profile.yaml", l.folder);
   tn_status st = r->need_stats ? loader_calibrate(&l) : TN_OK;
-  profile_text(&l, text, sizeof text);
-  if (st == TN_OK) st = open_runtime(&l, text, &rt);
+  if (st == TN_OK) st = open_runtime(&l, write_plugin, l.calibration, &rt);
+  if (st == TN_OK && !(dev = tni_cf_only_device(rt, r->plugin, r->device)))
+    st = tni_fail(err, TN_E_UNAVAILABLE, r->plugin, "the runtime finds no device %u of it", r->device);
   if (st == TN_OK) st = tn_model_load(rt, r->model, &o, &m, err);
-  if (st == TN_OK) st = copy_all(m, r->plugin, out);
+  if (st == TN_OK) st = copy_all(m, dev, out);
   tn_model_destroy(m);
   tn_runtime_destroy(rt);
   if (l.calibrated) unlink(l.calibration);

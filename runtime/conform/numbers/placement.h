@@ -27,13 +27,14 @@ typedef struct placement {
   uint32_t n;
 } placement;
 
-/* What is placed and how. options: "key=value,..", and a phase ("prefill" or "decode") as a word. Without a phase the
- * plugin must take every product with constant weights. */
+/* What is placed and how. Without a phase the plugin must take every product with constant weights. */
 typedef struct placement_req {
   const char *plugin, *plugin_dir; /* name; folder with its manifest */
+  uint32_t device;                 /* which of the plugin's */
   const char *model;               /* folder */
-  const char *options;
-  bool need_stats; /* a model without calibration.yaml is calibrated on a few ids */
+  const char *const *options;      /* [n_options] "key=value" */
+  uint32_t n_options, phase;       /* TN_PHASE_* */
+  bool need_stats;                 /* a model without calibration.yaml is calibrated on a few ids */
 } placement_req;
 
 /* Loads, packs in memory, copies, closes. False with a message in err. */

@@ -13,6 +13,9 @@
 
 #include "runtime/conform/observe/loan.h"
 
+struct tni_dev; /* of runtime/place */
+struct tn_runtime;
+
 /* A layer over `real`, which must outlive it; NULL without memory. One program, plan or args is only ever used through
  * the layer that it came from. */
 tn_device *tni_cf_observe(tn_device *real);
@@ -29,6 +32,10 @@ bool tni_cf_header_wrong(const void *p, const char *what, size_t oldest, size_t 
 /* The first thing that was wrong, or NULL; lives as long as the layer. */
 const char *tni_cf_observed(const tn_device *layer);
 void tni_cf_observe_end(tn_device *layer);
+
+/* Device `index` of a plugin, and from now on the only one of its devices that anything is placed on; NULL: there is
+ * none, or the plugin is the built-in device. */
+struct tni_dev *tni_cf_only_device(struct tn_runtime *rt, const char *plugin, uint32_t index);
 
 /* The call into the plugin that began last and is not over, as "bind"; NULL: none. Any thread, signal handlers too. */
 const char *tni_cf_call_now(void);

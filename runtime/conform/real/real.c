@@ -10,23 +10,13 @@
 #include "runtime/conform/observe/observe.h"
 #include "runtime/place/place.h"
 
-enum { MAX_TEXT = 16384 };
-
-/* A profile with this plugin before the host; false where it does not fit. phases: it has some, of the same order: a
- * device that takes certain lengths, or works in one phase, gets what it takes. */
-static bool write_model_profile(const tni_cf_subject *s, uint32_t threads, bool phases, bool checked, char *text, size_t size) {
-  int n = snprintf(text, size, "plugins:\n  - name: %s\n    options: {", s->name);
-  for (uint32_t i = 0; i < s->n_options && n > 0 && (size_t)n < size; i++) {
-    const size_t key = strcspn(s->options[i], "=");
-    n += snprintf(text + n, size - (size_t)n, "%s%.*s: %s", i ? ", " : "", (int)key, s->options[i],
-                  s->options[i] + key + 1);
-  }
-  if (n > 0 && (size_t)n < size)
-    n += snprintf(text + n, size - (size_t)n, "}\n%s\nthreads: %u\n", checked ? "checked: true" : "watch: 0", threads);
-  if (phases && n > 0 && (size_t)n < size)
-    n += snprintf(text + n, size - (size_t)n, "phases:\n  prefill: [%s, host]\n  decode: [%s, host]\n", s->name,
-                  s->name);
-  return n > 0 && (size_t)n < size;
+/* A profile with this plugin before the host. phases: it has some, of the same order: a device that takes certain
+ * lengths, or works in one phase, gets what it takes. */
+static void write_model_profile(const tni_cf_subject *s, uint32_t threads, bool phases, bool checked, FILE *f) {
+  fprintf(f, "plugins:\n  - name: %s\n    options: ", s->name);
+  tni_cf_options_write(f, s->options, s->n_options);
+  fprintf(f, "\n%s\nthreads: %u\n", checked ? "checked: true" : "watch: 0", threads);
+  if (phases) fprintf(f, "phases:\n  prefill: [%s, host]\n  decode: [%s, host]\n", s->name, s->name);
 }
 
 /* Only the plugin's tasks are in the report, not the host's. */
@@ -84,17 +74,15 @@ static tn_status open_runtime(const tni_cf_subject *s, const char *file, const c
   return tn_runtime_create(&o, rt, err);
 }
 
-/* The layer takes the place of the plugin's first device, for the runtime and all that it makes. */
-static tni_dev *observed_dev(const tni_cf *cf, tn_runtime *rt) {
-  for (uint32_t i = 0; i < rt->n_devs; i++)
-    if (!rt->devs[i].is_host && !strcmp(rt->devs[i].name, cf->subject->name)) return &rt->devs[i];
-  return NULL;
-}
-
+/* The layer takes the place of the device under test, for the runtime and all that it makes. */
 static void run_observed(tni_cf *cf, tn_runtime *rt, uint32_t refuse, void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg),
                          void *arg) {
-  tni_dev *dev = observed_dev(cf, rt);
+  tni_dev *dev = tni_cf_only_device(rt, cf->subject->name, cf->subject->device);
   tn_device *below = dev ? dev->device : NULL, *layer = below ? tni_cf_observe(below) : NULL;
+  if (!dev && strcmp(cf->subject->path, "host") != 0) {
+    tni_cf_fail(cf, "the runtime finds no device %u of it", cf->subject->device);
+    return;
+  }
   if (layer) tni_cf_observe_refuse(layer, refuse);
   if (layer) dev->device = layer;
   fn(cf, rt, arg);
@@ -109,13 +97,14 @@ static void run_observed(tni_cf *cf, tn_runtime *rt, uint32_t refuse, void (*fn)
 static void with_runtime(tni_cf *cf, uint32_t threads, uint32_t refuse, bool checked, const char *model,
                          void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg), void *arg) {
   const bool phases = tni_cf_needs_phases(cf->listing);
-  char *text = malloc(MAX_TEXT), file[] = "/tmp/tenon-conform-XXXXXX.yaml";
-  const int fd = text && write_model_profile(cf->subject, threads, phases, checked, text, MAX_TEXT) ? mkstemps(file, 5) : -1;
+  char file[] = "/tmp/tenon-conform-XXXXXX.yaml";
+  const int fd = mkstemps(file, 5);
   FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
   tn_error err;
   tn_runtime *rt = NULL;
   tni_error_init(&err);
-  if (!f || fputs(text, f) < 0 || fclose(f))
+  if (f) write_model_profile(cf->subject, threads, phases, checked, f);
+  if (!f || ferror(f) | fclose(f))
     tni_cf_fail(cf, "%s cannot be written", file);
   else if (open_runtime(cf->subject, file, model, &rt, &err) != TN_OK)
     tni_cf_fail(cf, "%s: %s", err.where, err.message);
@@ -123,7 +112,6 @@ static void with_runtime(tni_cf *cf, uint32_t threads, uint32_t refuse, bool che
     run_observed(cf, rt, refuse, fn, arg);
   tn_runtime_destroy(rt);
   if (fd >= 0) unlink(file);
-  free(text);
 }
 
 void tni_cf_with_runtime(tni_cf *cf, uint32_t threads, uint32_t refuse, const char *model,

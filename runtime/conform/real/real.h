@@ -10,8 +10,8 @@
 
 #include "runtime/conform/case/case.h"
 
-/* fn with a runtime of this plugin and the host, on so many threads; what keeps it from opening is a failure of the
- * case. Its profile has `phases` where the device needs them (tni_cf_needs_phases). refuse: as in
+/* fn with a runtime of the device under test and the host, on so many threads; what keeps it from opening is a failure
+ * of the case. Its profile has `phases` where the device needs them (tni_cf_needs_phases). refuse: as in
  * tni_cf_observe_refuse. model: a folder whose calibration.yaml is taken, where it has one; NULL: none. */
 void tni_cf_with_runtime(tni_cf *cf, uint32_t threads, uint32_t refuse, const char *model,
                          void (*fn)(tni_cf *cf, tn_runtime *rt, void *arg), void *arg);
