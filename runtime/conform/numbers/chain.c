@@ -10,7 +10,7 @@
 #include "runtime/conform/numbers/num.h"
 
 enum { ROWS = 5, K = 64, N = 33, EVEN = 64, ONE_NAN = 3 };
-static const float LARGE = 1e4f;
+static const double LARGE = 1e4;
 
 typedef struct chain_link {
   int64_t op;
@@ -56,11 +56,20 @@ static bool chain_make(tni_cn_graph *b, const chain_link *l, int columns) {
          tni_cf_graph_stats(b);
 }
 
-static bool nan_stays(const tni_cf_rig *rig) {
+/* Of the format that its claim names, or NULL. */
+static const tn_numerics *numerics_of(const tni_cf_rig *rig) {
   const tni_claim *c = tni_partition_claim(&rig->d.part, &rig->d.claims, 0);
   const tn_format *f = c ? c->format : NULL;
-  const tn_numerics *n = !f ? NULL : f->numerics_of ? f->numerics_of(f, c->params, c->n_params) : f->numerics;
+  return !f ? NULL : f->numerics_of ? f->numerics_of(f, c->params, c->n_params) : f->numerics;
+}
+
+static bool nan_stays(const tn_numerics *n) {
   return n && n->nan == TN_NAN_PROPAGATE && n->act_scheme != TN_ACT_STATIC;
+}
+
+/* What common numbers, of less than 2, are multiplied by in large rows, which stay inside the declared domain. */
+static float large_of(const tn_numerics *n) {
+  return (float)(n && n->finite_max > 0 ? fmin(LARGE, n->finite_max / 2) : LARGE);
 }
 
 /* Of each ROWS rows the first and the last are common numbers, 1 and 2 are large, ONE_NAN has one NaN. Row 0 is number
@@ -68,13 +77,15 @@ static bool nan_stays(const tni_cf_rig *rig) {
 static void chain_ask(tni_cf *cf, tni_cf_rig *rig, const chain_link *l, int first) {
   float *x = rig->in[0].data;
   const int rows = (int)rig->sym[0];
+  const tn_numerics *num = numerics_of(rig);
+  const float large = large_of(num);
   for (int m = 0; m < rows; m++)
     for (int k = 0; k < K; k++) {
       const int kind = (m + first) % ROWS;
       const float common = (float)((m * 13 + k * 29) % 23 - 11) / 8;
       x[m * K + k] = kind == ONE_NAN && k == K / 2 ? NAN
-                     : kind == 1                   ? common * LARGE
-                     : kind == 2                   ? common * -LARGE
+                     : kind == 1                   ? common * large
+                     : kind == 2                   ? common * -large
                                                    : common;
     }
   if (!tni_cf_inst_write(&rig->i, rig->b.in[0], x, rig->in[0].bytes) || !tni_cf_rig_run(rig, 0x5b, TNI_CF_EVEN)) {
@@ -82,7 +93,7 @@ static void chain_ask(tni_cf *cf, tni_cf_rig *rig, const chain_link *l, int firs
     return;
   }
   const float *y = rig->out[0].data;
-  const bool stays = nan_stays(rig);
+  const bool stays = nan_stays(num);
   int lost = 0, found = 0;
   const int n_columns = (int)(tni_cn_count(&rig->out[0]) / rows);
   for (int m = 0; m < rows; m++)
@@ -97,7 +108,7 @@ static void chain_ask(tni_cf *cf, tni_cf_rig *rig, const chain_link *l, int firs
         l->name, lost);
   if (found)
     tni_cf_fail(cf, "a product followed by %s: %d results of rows of up to %g are no numbers", l->name, found,
-                (double)LARGE);
+                (double)large);
 }
 
 /* One link after a product of so many columns, in a phase; false: not taken. As many runs as all kinds of rows take. */
