@@ -12,9 +12,8 @@
 /* Lines of one kind that a case may write; the rest are counted. */
 enum { MAX_LINES = 12 };
 
-static void finding_write(tni_cf *cf, const char *kind, const char *text) {
-  tni_cf_sink *s = cf->sink;
-  if (s->n_lines++ >= MAX_LINES) return;
+static void line_write(const tni_cf *cf, const char *kind, const char *text) {
+  const tni_cf_sink *s = cf->sink;
   json_t *o = json_object(), *t = json_string(text);
   json_object_set_new(o, kind, t ? t : json_string("(text that is not UTF-8)"));
   json_dumpf(o, s->out, JSON_COMPACT);
@@ -23,11 +22,13 @@ static void finding_write(tni_cf *cf, const char *kind, const char *text) {
   json_decref(o);
 }
 
-static void finding_say(tni_cf *cf, const char *kind, const char *fmt, va_list ap) TN_PRINTF(3, 0);
-static void finding_say(tni_cf *cf, const char *kind, const char *fmt, va_list ap) {
+static void finding_say(tni_cf *cf, unsigned kind, const char *fmt, va_list ap) TN_PRINTF(3, 0);
+static void finding_say(tni_cf *cf, unsigned kind, const char *fmt, va_list ap) {
+  static const char *const kinds[TNI_CF_SAYS] = {"fail", "skip", "note"};
   char text[1024];
+  if (((tni_cf_sink *)cf->sink)->n_lines[kind]++ >= MAX_LINES) return;
   vsnprintf(text, sizeof text, fmt, ap);
-  finding_write(cf, kind, text);
+  line_write(cf, kinds[kind], text);
 }
 
 void tni_cf_fail(tni_cf *cf, const char *fmt, ...) {
@@ -35,7 +36,7 @@ void tni_cf_fail(tni_cf *cf, const char *fmt, ...) {
   cf->verdict = TNI_CF_FAIL;
   cf->n_findings++;
   va_start(ap, fmt);
-  finding_say(cf, "fail", fmt, ap);
+  finding_say(cf, TNI_CF_SAYS_FAIL, fmt, ap);
   va_end(ap);
 }
 
@@ -43,14 +44,14 @@ void tni_cf_skip(tni_cf *cf, const char *fmt, ...) {
   va_list ap;
   if (cf->verdict == TNI_CF_PASS) cf->verdict = TNI_CF_SKIP;
   va_start(ap, fmt);
-  finding_say(cf, "skip", fmt, ap);
+  finding_say(cf, TNI_CF_SAYS_SKIP, fmt, ap);
   va_end(ap);
 }
 
 void tni_cf_note(tni_cf *cf, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  finding_say(cf, "note", fmt, ap);
+  finding_say(cf, TNI_CF_SAYS_NOTE, fmt, ap);
   va_end(ap);
 }
 
@@ -138,9 +139,9 @@ bool tni_cf_has_left(void) { return atomic_load(&has_left); }
 
 static void end_write(tni_cf *cf) {
   static const char *const ends[] = {"pass", "fail", "skip"};
-  ((tni_cf_sink *)cf->sink)->n_lines = 0;
+  ((tni_cf_sink *)cf->sink)->n_lines[TNI_CF_SAYS_NOTE] = 0; /* there is room for one more */
   if (cf->n_findings > MAX_LINES) tni_cf_note(cf, "%u findings in all", cf->n_findings);
-  finding_write(cf, "end", ends[cf->verdict]);
+  line_write(cf, "end", ends[cf->verdict]);
 }
 
 void tni_cf_end_here(tni_cf *cf) {

@@ -7,9 +7,11 @@
 
 #include <stdio.h>
 
+enum { TNI_CF_SAYS_FAIL, TNI_CF_SAYS_SKIP, TNI_CF_SAYS_NOTE, TNI_CF_SAYS };
+
 typedef struct tni_cf_sink {
   FILE *out;
-  unsigned n_lines;
+  unsigned n_lines[TNI_CF_SAYS]; /* of each kind */
 } tni_cf_sink;
 
 #endif
