@@ -237,7 +237,8 @@ static bool ended_well(tni_cf *cf, const submission *s, int way, uint32_t *cance
       return tni_cf_fail(cf, "an item that was told to end says %s: cancel of %s: %s", tni_status_name(st),
                          cancel_names[way], s->tickets[i]->message),
              false;
-    if (st == TN_E_CANCELLED && way == CANCEL_NONE)
+    const bool named = way == CANCEL_ALL || (way == CANCEL_ONE && i + 1 == s->n);
+    if (st == TN_E_CANCELLED && !named)
       return tni_cf_fail(cf, "an item is cancelled that nobody named: cancel came for %s", cancel_names[way]), false;
     all = all && st == TN_OK;
     *cancelled += st == TN_E_CANCELLED;
