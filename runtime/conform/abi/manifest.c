@@ -88,6 +88,7 @@ static void manifest_note(tni_cf *cf, const void *arg) {
   same_list(cf, "libraries", by.libraries, by.n_libraries, in.libraries, in.n_libraries);
   same_list(cf, "formats", by.formats, by.n_formats, in.formats, in.n_formats);
   same_list(cf, "ops", by.ops, by.n_ops, in.ops, in.n_ops);
+  same_text(cf, "confine", tni_confine_name(by.confine), tni_confine_name(in.confine));
 }
 
 /* --- the manifest against what the plugin says ------------------------------------------------------------------- */
@@ -145,6 +146,26 @@ static bool is_asked(const char *op) {
   return !strcmp(op, "TensorScatter"); /* over caches */
 }
 
+/* Operators of the plugin's own, as `ops` names them: DOMAIN.TYPE. */
+static uint32_t own_ops(tni_cf *cf, const char ***names) {
+  const tni_cf_ask ask = {.offline = true};
+  tni_cf_host h;
+  uint32_t n = 0;
+  if (!tni_cf_host_open(cf, &h, &ask)) return 0;
+  const tn_plugin *t = h.p.plugin;
+  const uint32_t all = TN_HAS(t, tn_plugin, n_ops) ? t->n_ops : 0;
+  *names = TNI_NEW_ARRAY(cf->arena, const char *, all + 1);
+  for (uint32_t i = 0; *names && i < all; i++) {
+    const size_t size = strlen(t->ops[i]->domain) + strlen(t->ops[i]->type) + 2;
+    char *name = TNI_NEW_ARRAY(cf->arena, char, size);
+    if (!name) break;
+    snprintf(name, size, "%s.%s", t->ops[i]->domain, t->ops[i]->type);
+    (*names)[n++] = name;
+  }
+  tni_cf_host_close(cf, &h);
+  return n;
+}
+
 /* Bundles and lists go by the manifest: it has to name what the plugin claims. What it names and nobody claimed here
  * may need other shapes or options: a note. */
 static void manifest_ops(tni_cf *cf, const void *arg) {
@@ -169,8 +190,13 @@ static void manifest_ops(tni_cf *cf, const void *arg) {
   for (size_t i = 0; i < 2; i++)
     if (cached[i] && !is_claimed(l, cached[i]) && !tni_cf_has_name(m.ops, m.n_ops, cached[i]))
       tni_cf_fail(cf, "it claims %s over caches, which `ops` of the manifest does not list", cached[i]);
+  const char **own = NULL;
+  const uint32_t n_own = own_ops(cf, &own);
+  for (uint32_t i = 0; i < n_own; i++)
+    if (!tni_cf_has_name(m.ops, m.n_ops, own[i]))
+      tni_cf_fail(cf, "it brings the operator %s (tn_plugin.ops), which `ops` of the manifest does not list", own[i]);
   for (uint32_t i = 0; i < m.n_ops; i++) {
-    bool claimed = is_claimed(l, m.ops[i]);
+    bool claimed = is_claimed(l, m.ops[i]) || tni_cf_has_name(own, n_own, m.ops[i]);
     for (size_t k = 0; k < 2; k++) claimed = claimed || (cached[k] && !strcmp(m.ops[i], cached[k]));
     if (!claimed)
       tni_cf_note(cf, "`ops` of the manifest lists %s; %s", m.ops[i],
