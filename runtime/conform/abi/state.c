@@ -169,14 +169,22 @@ static bool child_left(void) {
   return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0; /* ECHILD: there are none, running or not */
 }
 
-/* Whether it needs more than the C library: a driver may do what the plugin cannot help. */
+/* Libraries of a compiler and a C library, which no driver lies in. */
+static bool is_language_library(const char *name) {
+  static const char *const known[] = {"libc.so",      "libm.so",     "ld-linux",  "libpthread.so",
+                                      "libdl.so",     "librt.so",    "libatomic.so", "libstdc++.so",
+                                      "libgcc_s.so",  "libc++.so",   "libc++abi.so", "libunwind.so"};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (!strncmp(name, known[i], strlen(known[i]))) return true;
+  return false;
+}
+
+/* Whether it needs more: a driver may do what the plugin cannot help. */
 static bool plugin_has_driver(tni_cf *cf) {
   tni_cf_elf e;
   if (!strcmp(cf->subject->path, "host") || tni_cf_elf_open(cf->subject->path, &e)) return false;
   bool loads = tni_cf_has_name(e.imported, e.n_imported, "dlopen");
-  for (uint32_t i = 0; i < e.n_needed && i < TNI_CF_ELF_NAMES; i++)
-    loads = loads || (strncmp(e.needed[i], "libc.so", 7) && strncmp(e.needed[i], "libm.so", 7) &&
-                      strncmp(e.needed[i], "ld-linux", 8));
+  for (uint32_t i = 0; i < e.n_needed && i < TNI_CF_ELF_NAMES; i++) loads = loads || !is_language_library(e.needed[i]);
   tni_cf_elf_close(&e);
   return loads;
 }
