@@ -80,7 +80,7 @@ typedef struct tni_cf_host {
   uint32_t attached;             /* args that were made */
   tni_cf_far far;
   char answered_wrong[128];
-  tn_error err;
+  tn_error err; /* of the last call of the plugin that failed before a run; its code is that call's status */
 } tni_cf_host;
 
 /* Opens the subject's device to run on it. False: the case has failed, or is skipped where there is none that can run.

@@ -112,9 +112,11 @@ static bool need_pack(tni_cf_drive *d, uint32_t slot, const tni_need *need) {
   tn_status st = tni_pack_keep(&kept, f, need->need->params, need->need->n_params, w, NULL);
   if (st == TN_OK)
     st = f->begin(d->h->host, f, &kept.weight, need->need->params, need->need->n_params, &p, &d->h->err);
+  d->h->err.code = st; /* whatever stands in what begin was lent */
   if (st != TN_OK) return drive_failed(d, "packing begins", d->h->err.message);
   st = pack_rows(d, f, p, w->N, size.row_unit, bytes);
   const tn_status end = f->end(p, st == TN_OK ? bytes : NULL);
+  d->h->err.code = st != TN_OK ? st : end;
   if (st != TN_OK || end != TN_OK) return drive_failed(d, "packing", f->name);
   d->blob[slot] = (tn_blob){.h = TN_HDR(tn_blob),
                             .format = f,

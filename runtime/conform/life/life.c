@@ -288,6 +288,32 @@ static void at_once(tni_cf *cf, const void *arg) {
 
 /* --- stopping ---------------------------------------------------------------------------------------------------- */
 
+/* From claim to a run, while `cancelled` says yes from poll `after` on: whoever asked may stop, with CANCELLED. True:
+ * it did. */
+static bool stopped_at(tni_cf *cf, tni_cf_host *h, const tni_cf_claimed *c, int after) {
+  tni_cf_rig rig;
+  tni_cf_rng r = tni_cf_rng_of(cf, 1);
+  tni_error_init(&h->err);
+  atomic_store(&h->p.host.polls, 0);
+  atomic_store(&h->p.host.cancel_after, after);
+  const bool made = tni_cf_rig_claim(&rig, h, tni_cf_graph_find(c->graph), c->phase, &r) &&
+                    tni_cf_rig_prepare(&rig, ROWS, &r);
+  const tn_status st = made ? tni_cf_inst_run(&rig.i, 0x5b, TNI_CF_INLINE) : h->err.code;
+  const bool ok = made && st == TN_OK && tni_cf_inst_guards(&rig.i);
+  const long long asked = atomic_load(&h->p.host.polls);
+  const char *why = made ? rig.i.why : rig.why;
+  atomic_store(&h->p.host.cancel_after, 0);
+  if (!ok && asked < after)
+    tni_cf_fail(cf, "cancelled at poll %d, which never came: %s", after, why);
+  else if (!ok && st != TN_E_CANCELLED)
+    tni_cf_fail(cf,
+                "`cancelled` says yes from poll %d on, and the call ends with %s, not CANCELLED (plugin.h, tn_host): "
+                "%s",
+                after, st == TN_OK ? "OK" : tni_status_name(st), why);
+  tni_cf_rig_finish(&rig);
+  return !ok;
+}
+
 /* Whatever polls `cancelled` may stop there with CANCELLED, and must work when asked again. */
 static void ask_cancel(tni_cf *cf, const void *arg) {
   const tni_cf_claimed *c = subject_of(cf->listing);
@@ -302,17 +328,9 @@ static void ask_cancel(tni_cf *cf, const void *arg) {
   for (int after = 1; after <= 6 && cf->verdict == TNI_CF_PASS; after++) {
     tni_cf_rig rig;
     tni_cf_rng r = tni_cf_rng_of(cf, 1);
-    atomic_store(&h.p.host.polls, 0);
-    atomic_store(&h.p.host.cancel_after, after);
-    const bool ok = tni_cf_rig_claim(&rig, &h, tni_cf_graph_find(c->graph), c->phase, &r) &&
-                    tni_cf_rig_prepare(&rig, ROWS, &r) && tni_cf_rig_run(&rig, 0x5b, TNI_CF_INLINE);
+    stopped += stopped_at(cf, &h, c, after);
     const long long asked = atomic_load(&h.p.host.polls);
-    atomic_store(&h.p.host.cancel_after, 0);
-    if (!ok && asked < after) tni_cf_fail(cf, "cancelled at poll %d, which never came: %s", after, rig.why);
-    stopped += !ok;
     polls = asked > polls ? (uint32_t)asked : polls;
-    tni_cf_rig_finish(&rig);
-    r = tni_cf_rng_of(cf, 1);
     if (!tni_cf_rig_claim(&rig, &h, tni_cf_graph_find(c->graph), c->phase, &r) || !tni_cf_rig_prepare(&rig, ROWS, &r) ||
         !tni_cf_rig_run(&rig, 0x5b, TNI_CF_INLINE))
       tni_cf_fail(cf, "after it was cancelled at poll %d, the same again: %s", after, rig.why);
