@@ -183,7 +183,7 @@ static bool source_fails(bench *b, long long at, bool once) {
   if (!blob) return false;
   tn_status st = b->f->begin(&b->p.host.pub, b->f, &s.w, b->params, b->n_params, &p, &e);
   if (st != TN_OK && !e.message[0]) tni_cf_fail(b->cf, "%s: begin fails without a text", b->f->name);
-  const int64_t step = once ? b->N : z.row_unit;
+  const int64_t step = once ? b->N : z.row_unit ? z.row_unit : 1;
   for (int64_t n = 0; st == TN_OK && n < b->N; n += step)
     st = b->f->rows(p, n, n + step < b->N ? n + step : b->N, blob);
   const bool failed = s.calls >= at;

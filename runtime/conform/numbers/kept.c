@@ -177,8 +177,9 @@ static tn_status there_and_back(const tn_host *host, const tn_format *f, const i
   const tn_blob b = {.h = TN_HDR(tn_blob), .format = f, .N = w->N, .K = w->K, .bytes = z.bytes, .ptr = at,
                      .params = params, .n_params = n};
   st = f->begin(host, f, w, params, n, &p, err);
-  for (int64_t i = 0; st == TN_OK && i < w->N; i += z.row_unit)
-    st = f->rows(p, i, i + z.row_unit < w->N ? i + z.row_unit : w->N, at);
+  const int64_t step = z.row_unit ? z.row_unit : 1;
+  for (int64_t i = 0; st == TN_OK && i < w->N; i += step)
+    st = f->rows(p, i, i + step < w->N ? i + step : w->N, at);
   const tn_status end = p ? f->end(p, st == TN_OK ? at : NULL) : TN_OK;
   if (st == TN_OK) st = end;
   if (st == TN_OK) st = f->unpack(&b, box, got);
