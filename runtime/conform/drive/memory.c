@@ -83,7 +83,8 @@ static bool make_buffer(tni_cf_drive *d, const lie *how, uint64_t bytes, tni_cf_
 /* A constant is aligned as the slot or the format asks and not more, others as the blocks of a session are. */
 static bool make_block(tni_cf_drive *d, const lie *how, uint64_t bytes, uint8_t fill, tni_cf_memory *m) {
   const uint64_t align = how->constant ? larger_of(how->align, 16) : larger_of(how->align, larger_of(d->h->caps->align, 64));
-  if (!tni_cf_block_make(&m->host, bytes, align < PAGE ? align : PAGE, fill, d->h->p.host.exact)) return false;
+  const size_t most = align < TNI_CF_MOST_ALIGN ? align : TNI_CF_MOST_ALIGN;
+  if (!tni_cf_block_make(&m->host, bytes, most, fill, d->h->p.host.exact)) return false;
   m->view.ptr = m->host.p;
   return true;
 }

@@ -9,11 +9,22 @@
 
 enum { STRIP = 256, HUGE = 1 << 26 };
 
+/* `total` bytes that end at `page` bytes after a multiple of align. */
+static uint8_t *map_before(size_t total, size_t align, size_t page, int flags) {
+  const size_t more = align > page ? align - page : 0;
+  uint8_t *map = mmap(NULL, total + more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+  if (map == MAP_FAILED || !more) return map == MAP_FAILED ? NULL : map;
+  const size_t tail = (size_t)((uintptr_t)(map + total + more - page) % align);
+  if (tail) munmap(map + total + more - tail, tail);
+  if (tail < more) munmap(map, more - tail);
+  return map + more - tail;
+}
+
 bool tni_cf_block_make(tni_cf_block *b, size_t bytes, size_t align, uint8_t fill, bool tight) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   size_t body, total;
   *b = (tni_cf_block){.bytes = bytes, .fill = fill};
-  if (!align || align & (align - 1) || align > page) return false;
+  if (!align || align & (align - 1) || align > TNI_CF_MOST_ALIGN) return false;
   const size_t strip = tight ? 0 : STRIP;
   if (!tni_add_size(bytes, strip + align - 1, &body)) return false;
   body &= ~(align - 1);
@@ -21,8 +32,8 @@ bool tni_cf_block_make(tni_cf_block *b, size_t bytes, size_t align, uint8_t fill
   total = total / page * page;
   /* Nobody has memory for a huge one: address space, of which only what lies beside the block is filled. */
   const int spare = bytes >= HUGE ? MAP_NORESERVE : 0;
-  uint8_t *map = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | spare, -1, 0);
-  if (map == MAP_FAILED) return false;
+  uint8_t *map = map_before(total, align, page, spare);
+  if (!map) return false;
   if (!spare)
     memset(map, fill, total - page);
   else {

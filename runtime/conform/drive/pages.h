@@ -17,7 +17,9 @@ typedef struct tni_cf_block {
   uint8_t fill;
 } tni_cf_block;
 
-/* align: a power of two up to a page. tight: nothing lies between the last byte, rounded up to align, and the page that
+enum { TNI_CF_MOST_ALIGN = 1 << 20 }; /* that a slot may ask */
+
+/* align: a power of two up to that. tight: nothing lies between the last byte, rounded up to align, and the page that
  * may not be touched; where it fills whole pages, the page before it may not be touched either. The content is the
  * fill. False without memory. */
 bool tni_cf_block_make(tni_cf_block *b, size_t bytes, size_t align, uint8_t fill, bool tight);
