@@ -63,6 +63,9 @@ static tn_status claim(tn_device *d, const tn_graph *g, const tn_dims *at, const
       c.reason = TN_WHY_OP, why = "acme-ops computes com.acme.PairMax";
     else if (g->values[n->in[0]]->dtype != TN_DT_F32)
       c.reason = TN_WHY_DTYPE, why = "com.acme.PairMax is computed in float32";
+    /* Constants and caches would be a need and slots of other kinds in lower. */
+    else if (g->values[n->in[0]]->kind == TN_VALUE_CONST || g->values[n->in[0]]->kind == TN_VALUE_STATE)
+      c.reason = TN_WHY_SHAPE, why = "com.acme.PairMax takes an activation, no constant and no cache";
     else if (scale && scale->type != TN_ATTR_FLOAT)
       c.reason = TN_WHY_ATTR, why = "scale is no FLOAT";
     if (why) {

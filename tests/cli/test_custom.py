@@ -91,6 +91,20 @@ class Custom(common.Case):
                    "com.acme.PairMax is computed in float32",
                    args=self.plugin("infer", self.model(scale=None, dtype=T.DOUBLE), "--in", f"x={self.tmp / 'x.npy'}"))
 
+    def test_of_a_constant(self):
+        """It would be a slot that nobody writes: refused, though the plugin knows the operator."""
+        g = helper.make_graph([helper.make_node("PairMax", ["w"], ["b"], name="first", domain="com.acme"),
+                               helper.make_node("Add", ["x", "b"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", T.FLOAT, [2, 2])],
+                              [helper.make_tensor_value_info("y", T.FLOAT, None)],
+                              [helper.make_tensor("w", T.FLOAT, [2, 4], list(range(8)))])
+        m = helper.make_model(g, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.acme", 1)], ir_version=8)
+        path = self.tmp / "constant.onnx"
+        path.write_bytes(m.SerializeToString())
+        np.save(self.tmp / "x.npy", np.ones((2, 2), np.float32))
+        self.fails(4, "PairMax 'first'", "refused this node", "no constant and no cache",
+                   args=self.plugin("infer", path, "--in", f"x={self.tmp / 'x.npy'}"))
+
     def test_against_the_rule(self):
         """No last dim: the rule wants one."""
         np.save(self.tmp / "x.npy", np.float32(1))
