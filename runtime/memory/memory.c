@@ -129,15 +129,22 @@ static void drop_args(tni_sexec *x) {
   }
 }
 
-/* At least spec->bytes of memory; what it held is lost. */
-static tn_status grow_memory(tn_session *s, tni_sexec *x, tni_mem *m, tni_mem_spec *spec, tn_error *err) {
-  if (m->devs && spec->bytes <= m->bytes) return TN_OK;
-  if (m->devs) spec->bytes += spec->bytes / 4;
-  if (spec->users.devices) drop_args(x);
-  tni_mem_destroy(m);
+static tn_status make_memory(tn_session *s, tni_mem *m, const tni_mem_spec *spec, tn_error *err) {
   tn_status st = tni_mem_create(s->model->rt->devs, spec, &s->memory, m, err);
   if (st != TN_OK) tni_mem_destroy(m);
   return st;
+}
+
+/* At least spec->bytes of memory; what it held is lost. What has grown once may grow again: it gets a quarter more where
+ * there is as much. */
+static tn_status grow_memory(tn_session *s, tni_sexec *x, tni_mem *m, const tni_mem_spec *spec, tn_error *err) {
+  tni_mem_spec more = *spec;
+  const bool grows = m->devs;
+  if (grows && spec->bytes <= m->bytes) return TN_OK;
+  more.bytes += more.bytes / 4;
+  if (spec->users.devices) drop_args(x);
+  tni_mem_destroy(m);
+  return grows && make_memory(s, m, &more, NULL) == TN_OK ? TN_OK : make_memory(s, m, spec, err);
 }
 
 static tn_status grow_block(tn_session *s, tni_sexec *x, uint32_t b, uint64_t bytes, tn_error *err) {
@@ -247,6 +254,7 @@ static tn_status place_all(tn_session *s, tni_sexec *x, tni_sizing *z) {
   for (uint32_t b = 0; st == TN_OK && b < x->exec->n_blocks; b++) st = grow_block(s, x, b, bytes[b], z->err);
   if (st == TN_OK) st = grow_feeds(s, x, place_feeds(z), z->err);
   x->placed = st == TN_OK;
+  if (st != TN_OK) tni_sizes_no_room(z); /* the next run may be one that fits */
   free(bytes);
   return st;
 }

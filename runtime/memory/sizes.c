@@ -94,6 +94,11 @@ void tni_sizes_room(tni_sizing *z, bool more) {
   }
 }
 
+void tni_sizes_no_room(tni_sizing *z) {
+  for (uint32_t i = 0; i < z->x->n_regions; i++) z->regions[i].room = 0;
+  for (uint32_t t = 0; t < z->x->n_tasks; t++) z->tasks[t].scratch_room = 0;
+}
+
 /* Scratch of the CPU, and of one engine, is one task's at a time; 0: not so with random orders, which have threads. */
 static uint32_t serial_of(const tni_sizing *z, uint32_t t) {
   const tni_etask *e = &z->x->tasks[t];

@@ -22,6 +22,8 @@ typedef struct tni_sizing {
 TN_MUST_CHECK tn_status tni_sizes(tni_sizing *z);
 /* room = bytes; more: where that is larger. */
 void tni_sizes_room(tni_sizing *z, bool more);
+/* room = 0: what a plan asked for in vain is not asked for again. */
+void tni_sizes_no_room(tni_sizing *z);
 
 /* What shares the arena `block` (TN_NONE: all arenas as if they were one), by room: its regions in their order, then
  * the scratch of its tasks. malloc'd. */

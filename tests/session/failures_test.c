@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Every allocation of the library fails once, while a runtime is created, a model loaded and a session run: each time a
- * status and no crash; under AddressSanitizer no leak either. Linked with --wrap, so only our own calls are counted.
+ * status and no crash; under AddressSanitizer no leak either. Linked with --wrap, so only our own calls are counted. And runs that
+ * are too large for the memory there is.
  */
 #include "session_test.h"
 
@@ -24,7 +25,13 @@ static bool fails(void) {
 void *__wrap_malloc(size_t n) { return fails() ? NULL : __real_malloc(n); }
 void *__wrap_calloc(size_t n, size_t m) { return fails() ? NULL : __real_calloc(n, m); }
 void *__wrap_realloc(void *p, size_t n) { return fails() ? NULL : __real_realloc(p, n); }
-void *__wrap_aligned_alloc(size_t a, size_t n) { return fails() ? NULL : __real_aligned_alloc(a, n); }
+
+static size_t most, largest; /* most: of one piece of a session's memory; 0: no limit. largest: asked for */
+
+void *__wrap_aligned_alloc(size_t a, size_t n) {
+  if (n > largest) largest = n;
+  return fails() || (most && n > most) ? NULL : __real_aligned_alloc(a, n);
+}
 
 typedef struct outcome {
   tn_status st;
@@ -113,11 +120,51 @@ static void every_allocation(const char *profile) {
 static void test_host(void) { every_allocation("plugins: [host]\n"); }
 static void test_plugin(void) { every_allocation("plugins: [sched-matmul, host]\n"); }
 
+/* One run over n rows. */
+static tn_status run_rows(rig *r, int64_t n, const float *x) {
+  tn_tensor t = f32_tensor("x", x, 2, n, 4, 0), y;
+  const tn_status st = rig_run(r, TN_PHASE_ANY, &t, NULL, NULL, &y, 1);
+  if (st == TN_OK) CU_ASSERT_EQUAL(y.bytes, (uint64_t)n * 4 * sizeof(float));
+  return st;
+}
+
+/* A run that does not fit is an error of that run alone, and what fits exactly is enough. */
+static void test_too_large(void) {
+  enum { LARGE = 1 << 16, ROOM = 1 << 20, MIDDLE = 64 * 64 };
+  static const float w[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  static float x[LARGE * 4];
+  tn_session *other = NULL;
+  rig r;
+  CU_ASSERT_EQUAL_FATAL(rig_init(&r, "plugins: [host]\n"), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(rig_load(&r, text_model("MatMul:p:x,w:a;Softmax:s:a:y", "x=n,4", "y", "4,4", w, 16), 0), TN_OK);
+  CU_ASSERT_EQUAL(run_rows(&r, 8, x), TN_OK);
+  most = ROOM;
+  CU_ASSERT_EQUAL(run_rows(&r, LARGE, x), TN_E_NO_MEMORY);
+  CU_ASSERT_EQUAL(run_rows(&r, 8, x), TN_OK);
+  CU_ASSERT_EQUAL(run_rows(&r, LARGE, x), TN_E_NO_MEMORY);
+  CU_ASSERT_EQUAL(run_rows(&r, 12, x), TN_OK);
+  most = largest = 0;
+  CU_ASSERT_EQUAL_FATAL(tn_session_create(r.m, &other, &r.err), TN_OK);
+  tn_session_destroy(r.s);
+  r.s = other;
+  CU_ASSERT_EQUAL(run_rows(&r, MIDDLE, x), TN_OK);
+  most = largest;
+  CU_ASSERT(most > MIDDLE * 4 * sizeof(float));
+  CU_ASSERT_EQUAL_FATAL(tn_session_create(r.m, &other, &r.err), TN_OK);
+  tn_session_destroy(r.s);
+  r.s = other;
+  CU_ASSERT_EQUAL(run_rows(&r, 64, x), TN_OK);
+  CU_ASSERT_EQUAL(run_rows(&r, MIDDLE, x), TN_OK);
+  most = 0;
+  rig_finish(&r);
+}
+
 int main(void) {
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
   CU_pSuite s = CU_add_suite("failed allocations", NULL, NULL);
   CU_add_test(s, "every allocation fails once, host", test_host);
   CU_add_test(s, "every allocation fails once, plugin", test_plugin);
+  CU_add_test(s, "runs that are too large", test_too_large);
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   unsigned failures = CU_get_number_of_failures();
