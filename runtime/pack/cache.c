@@ -33,10 +33,11 @@ static void clean_name(const char *from, char *to) {
   to[n] = '\0';
 }
 
-/* What cleaning and cutting lose, the hash keeps apart. */
+/* What cleaning and cutting lose, and folders of one name, the hash keeps apart. */
 static uint64_t name_hash(const tni_pack_opts *o) {
   const char *m = o->model_name ? o->model_name : "", *d = o->device_name ? o->device_name : "";
-  return XXH3_64bits_withSeed(d, strlen(d), XXH3_64bits(m, strlen(m)));
+  const uint64_t h = XXH3_64bits_withSeed(d, strlen(d), XXH3_64bits(m, strlen(m)));
+  return o->model_path ? XXH3_64bits_withSeed(o->model_path, strlen(o->model_path), h) : h;
 }
 
 tn_status tni_pk_paths(tni_pack_store *s, tn_error *err) {

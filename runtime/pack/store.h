@@ -45,6 +45,7 @@ typedef void (*tni_pack_progress)(void *user, const char *name, uint64_t done_by
 typedef struct tni_pack_opts {
   const char *dir;        /* cache folder; NULL or "": uncached */
   const char *model_name; /* base of the file name, cleaned by the store */
+  const char *model_path; /* keeps the files of models of one name apart; NULL: they share one */
   const char *device_name;
   uint64_t max_bytes;  /* of all packed files in dir; oldest used are evicted; 0: no limit */
   const tn_host *host; /* for format->begin */

@@ -2,6 +2,7 @@
 #include "runtime/place/packing.h"
 
 #include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The item of an equal need made before, or TN_NONE. Constants are compared by value id. */
@@ -84,12 +85,20 @@ bool tni_packed_on_disk(const tn_model *m, uint32_t dev, uint32_t item) {
   return any;
 }
 
-/* "FOLDER-model.onnx": two models named model.onnx in different folders get different files. */
-static const char *store_name(tn_model *m) {
-  const char *end = strrchr(m->path, '/');
-  const char *start = end;
-  while (start && start > m->path && start[-1] != '/') start--;
-  return start && start < end ? tni_arena_strdup(m->arena, start) : m->name;
+/* Where the model's file lies, whatever links lead to it: a hub's cache has the files of all revisions under names of
+ * their contents, and links. Names in a bundle must not depend on where it was made. NULL: without memory. */
+static const char *store_path(tn_model *m) {
+  char *real = m->rt->portable || m->rt->sealed ? NULL : realpath(m->path, NULL);
+  const char *path = real ? tni_arena_strdup(m->arena, real) : m->path;
+  free(real);
+  return path;
+}
+
+/* "FOLDER/model.onnx", for people: folders have equal names too. */
+static const char *store_name(const char *path) {
+  const char *start = strrchr(path, '/');
+  while (start && start > path && start[-1] != '/') start--;
+  return start && *start != '/' ? start : path;
 }
 
 static void log_store(const tn_model *m, const tni_packed *p) {
@@ -104,12 +113,13 @@ static bool files_unchanged(void *user) { return tni_files_check(user, TNI_WATCH
 
 tn_status tni_packed_open(tn_model *m, tn_error *err) {
   tn_runtime *rt = m->rt;
-  const char *name = store_name(m);
-  for (uint32_t d = 0; name && d < rt->n_devs; d++) {
+  const char *path = store_path(m);
+  for (uint32_t d = 0; path && d < rt->n_devs; d++) {
     tni_packed *p = &m->packed[d];
     if (!p->n_items) continue;
     tni_pack_opts o = {.dir = rt->cache_dir,
-                       .model_name = name,
+                       .model_name = store_name(path),
+                       .model_path = rt->portable || rt->sealed ? NULL : path,
                        .device_name = p->dev->name,
                        .max_bytes = rt->profile->cache_max_bytes,
                        .host = p->dev->host,
@@ -131,7 +141,7 @@ tn_status tni_packed_open(tn_model *m, tn_error *err) {
       (void)malloc_trim(0); /* what packing had, the session may have */
 #endif
   }
-  return name ? TN_OK : tni_fail_memory(err, m->path);
+  return path ? TN_OK : tni_fail_memory(err, m->path);
 }
 
 tn_status tni_files_check(const tn_model *m, uint32_t what, tn_error *err) {

@@ -4,7 +4,9 @@
  */
 #include <dirent.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "place_test.h"
 
@@ -90,6 +92,54 @@ static void test_disk_again(void) {
     r.s = NULL;
     r.m = NULL;
   }
+  rig_finish(&r);
+}
+
+/* Loads NAME/onnx/model.onnx of the rig's folder: whether its matrix was found packed. */
+static bool was_packed(rig *r, const char *name) {
+  char path[160], *json = NULL;
+  snprintf(path, sizeof path, "%s/%s/onnx/model.onnx", r->dir, name);
+  CU_ASSERT_EQUAL_FATAL(rig_open(r, path, 0), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tn_model_report(r->m, TN_REPORT_PACK, &json, &r->err), TN_OK);
+  const bool mapped = json_number(json, "mapped") == 1 && json_number(json, "packed") == 0;
+  tn_free(json);
+  tn_model_destroy(r->m);
+  r->m = NULL;
+  return mapped;
+}
+
+/* Hubs call every model onnx/model.onnx. Each has a packed file of its own, whatever links lead to it. */
+static void test_names(void) {
+  rig r;
+  char path[160], to[160];
+  CU_ASSERT_EQUAL_FATAL(rig_init(&r, with("residency: host")), TN_OK);
+  for (int i = 0; i < 2; i++) {
+    snprintf(path, sizeof path, "%s/%c", r.dir, 'a' + i);
+    CU_ASSERT_EQUAL_FATAL(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/%c/onnx", r.dir, 'a' + i);
+    CU_ASSERT_EQUAL_FATAL(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/%c/onnx/model.onnx", r.dir, 'a' + i);
+    w[0] = (float)i;
+    wbuf m = text_model("MatMul:p:x,w:y", "x=n,8", "y=n,8", "8,8", w, K * K);
+    FILE *f = fopen(path, "wb");
+    CU_ASSERT_FATAL(f && fwrite(m.p, 1, m.n, f) == m.n);
+    fclose(f);
+    wb_free(&m);
+  }
+  CU_ASSERT_FALSE(was_packed(&r, "a"));
+  CU_ASSERT_FALSE(was_packed(&r, "b"));
+  CU_ASSERT(was_packed(&r, "a"));
+  CU_ASSERT(was_packed(&r, "b"));
+  snprintf(path, sizeof path, "%s/c", r.dir);
+  CU_ASSERT_EQUAL(symlink("a", path), 0);
+  snprintf(path, sizeof path, "%s/d", r.dir);
+  snprintf(to, sizeof to, "%s/d/onnx", r.dir);
+  CU_ASSERT_FATAL(mkdir(path, 0700) == 0 && mkdir(to, 0700) == 0);
+  snprintf(path, sizeof path, "%s/d/onnx/model.onnx", r.dir);
+  CU_ASSERT_EQUAL(symlink("../../a/onnx/model.onnx", path), 0);
+  CU_ASSERT(was_packed(&r, "c"));
+  CU_ASSERT(was_packed(&r, "d"));
+  CU_ASSERT(was_packed(&r, "b"));
   rig_finish(&r);
 }
 
@@ -270,6 +320,7 @@ void suite_pack(void) {
   CU_pSuite s = CU_add_suite("packing", NULL, NULL);
   CU_add_test(s, "host, device, disk", test_residency);
   CU_add_test(s, "disk, packed before", test_disk_again);
+  CU_add_test(s, "names of packed files", test_names);
   CU_add_test(s, "a device that is not here", test_offline);
   CU_add_test(s, "cancelled", test_cancel);
   CU_add_test(s, "statistics are part of the key", test_stats_are_a_key);
