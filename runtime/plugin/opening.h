@@ -51,6 +51,9 @@ typedef struct tni_registry_opts {
   /* In the child: called before each call into the plugin with what it is ("enumerate"). May be NULL. */
   void (*stage)(void *user, const char *what);
   void *stage_user;
+  /* In the child: not 0 while calls are to stop, beside what tni_services_cancel says. May be NULL; else as long as the
+   * registry. */
+  const volatile int32_t *stop_call;
 } tni_registry_opts;
 
 typedef struct tni_loaded tni_loaded;

@@ -306,7 +306,11 @@ static const void *host_get_extension(tn_host_ctx *c, const char *name, uint32_t
   return name && version == 1 && strcmp(name, TNI_CORE_GRAPH) == 0 ? tni_core_graph_get() : NULL;
 }
 
-static int32_t host_cancelled(tn_host_ctx *c) { return c ? atomic_load_explicit(&c->cancel, memory_order_relaxed) : 0; }
+static int32_t host_cancelled(tn_host_ctx *c) {
+  if (!c) return 0;
+  const bool stop = c->o.stop_call && __atomic_load_n(c->o.stop_call, __ATOMIC_RELAXED);
+  return stop || atomic_load_explicit(&c->cancel, memory_order_relaxed);
+}
 
 void tni_services_ahead(tn_host_ctx *c, bool on) { atomic_store(&c->ahead, on); }
 

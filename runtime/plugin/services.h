@@ -22,6 +22,7 @@ typedef struct tni_services_opts {
   uint32_t max_workers, flags; /* as in tn_host */
   uint64_t memory_limit;       /* of alloc, bytes; 0: none */
   bool allow_shared_writable, any_owner; /* see trust.h */
+  const volatile int32_t *stop_call;     /* as in tni_registry_opts */
 } tni_services_opts;
 
 TN_MUST_CHECK tn_status tni_services_create(const tni_services_opts *o, tn_host_ctx **out, tn_error *err);
@@ -31,7 +32,7 @@ const tn_host *tni_services_host(tn_host_ctx *c);
 /* values live as long as c (its arena: tni_services_arena). */
 void tni_services_set_options(tn_host_ctx *c, const tni_option_value *values, uint32_t n);
 tni_arena *tni_services_arena(tn_host_ctx *c);
-/* What tn_host.cancelled answers from now on. Any thread. */
+/* What tn_host.cancelled answers from now on, unless stop_call says that calls are to stop. Any thread. */
 void tni_services_cancel(tn_host_ctx *c, bool on);
 /* While it is on, what the plugin puts into the cache is kept apart, for tenon pack and bundles: in the folder
  * TNI_AHEAD below the plugin's. cache_get finds it there at any time. */

@@ -183,7 +183,7 @@ static void scribble(void) {
       atomic_store(&page->host_sleeps, v);
       break;
     default:
-      atomic_store(&page->cancel, v);
+      atomic_store(v & 1 ? &page->stop_call : &page->stop_run, (int32_t)v);
   }
 }
 

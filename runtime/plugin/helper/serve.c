@@ -191,6 +191,7 @@ static tn_status start_plugin(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err)
   if (!s->pool) return tni_fail_memory(err, q.name);
   tni_pool_spin(s->pool, 0); /* the host needs the processors between two runs */
   q.o.max_workers = tni_pool_workers(s->pool);
+  q.o.stop_call = (const volatile int32_t *)&s->page->stop_call;
   tn_status st = tni_loaded_create(&q.o, q.name, q.profile ? q.profile : "", &q.section, &s->l, err);
   if (st != TN_OK) return st;
   tni_w_u32(w, s->l->info.n_devices != 0);

@@ -83,11 +83,10 @@ typedef struct tni_srv_buffer {
   tn_device *d;
 } tni_srv_buffer;
 
-enum { TNI_SRV_ENGINES = 8 };
 typedef struct tni_srv_engine {
   struct tni_srv *s;
   tn_device *d;
-  uint32_t engine;
+  uint32_t engine, number; /* number: the host's, for its word in the page */
   int socket;
 } tni_srv_engine;
 
@@ -109,7 +108,7 @@ typedef struct tni_srv {
   tni_srv_piece *pieces;
   uint32_t n_pieces;
   tni_srv_graph *graphs;
-  tni_srv_engine engines[TNI_SRV_ENGINES];
+  tni_srv_engine engines[TNI_ISO_ENGINES];
   uint32_t n_engines;
   tni_waker waker;
   tn_ticket **tickets; /* by the host's number */

@@ -192,7 +192,7 @@ void *tni_srv_run_thread(void *srv) {
   tni_srv *s = srv;
   tni_iso_page *g = s->page;
   tni_pool_run run;
-  tni_pool_run_init(&run, s->pool, (const volatile int32_t *)&g->cancel);
+  tni_pool_run_init(&run, s->pool, (const volatile int32_t *)&g->stop_run);
   for (uint32_t seen = 0;;) {
     seen = tni_futex_wait(&g->asked, seen, &g->child_sleeps, -1);
     tn_error err;
@@ -271,7 +271,7 @@ static tn_status submit_run(const tni_srv_engine *e, tni_rd *r, tn_run *run, tn_
 static void *engine_thread(void *arg) {
   const tni_srv_engine *e = arg;
   tni_pool_run run;
-  tni_pool_run_init(&run, e->s->pool, (const volatile int32_t *)&e->s->page->cancel);
+  tni_pool_run_init(&run, e->s->pool, (const volatile int32_t *)&e->s->page->stop_submit[e->number]);
   for (;;) {
     tni_rd r;
     tni_wire w = {.n = 0};
@@ -291,14 +291,15 @@ static void *engine_thread(void *arg) {
 
 tn_status tni_srv_engine_new(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
   tn_device *d = tni_srv_device(s, tni_r_u32(r));
-  const uint32_t engine = tni_r_u32(r);
+  const uint32_t engine = tni_r_u32(r), number = tni_r_u32(r);
   const int fd = tni_r_fd(r);
   pthread_t t;
   (void)w;
-  if (!d || fd < 0 || engine < 1 || engine > d->caps->n_engines || s->n_engines == TNI_SRV_ENGINES)
-    return tni_fail(err, TN_E_UNSUPPORTED, NULL, "more than %d engines", TNI_SRV_ENGINES);
+  if (!d || fd < 0 || engine < 1 || engine > d->caps->n_engines || number >= TNI_ISO_ENGINES ||
+      s->n_engines == TNI_ISO_ENGINES)
+    return tni_fail(err, TN_E_UNSUPPORTED, NULL, "no engine %u, or more than %d", engine, TNI_ISO_ENGINES);
   tni_srv_engine *e = &s->engines[s->n_engines++];
-  *e = (tni_srv_engine){.s = s, .d = d, .engine = engine, .socket = fd};
+  *e = (tni_srv_engine){.s = s, .d = d, .engine = engine, .number = number, .socket = fd};
   if (pthread_create(&t, NULL, engine_thread, e) != 0) return TN_E_NO_MEMORY;
   pthread_detach(t);
   return TN_OK;

@@ -387,7 +387,8 @@ static tn_status start_loaded(const tni_registry_opts *o, tni_loaded *l, const c
                                    (o->privileged ? TN_HOST_PRIVILEGED : 0u),
                           .memory_limit = o->memory_limit,
                           .allow_shared_writable = o->allow_shared_writable,
-                          .any_owner = o->any_owner};
+                          .any_owner = o->any_owner,
+                          .stop_call = o->stop_call};
   if (o->log) so.log = *o->log;
   st = tni_services_create(&so, &l->ctx, &l->info.why);
   l->host_short = st == TN_E_NO_MEMORY;

@@ -40,23 +40,43 @@ static uint64_t count_events(tni_conn *c) {
   return n;
 }
 
+/* One who waits for the child. */
+typedef struct waiting {
+  const char *what;      /* for */
+  int64_t until;
+  _Atomic int32_t *stop; /* the word that tells the child to stop */
+  bool call;             /* what a load or a session binds may be cancelled, */
+  const tn_run *run;     /* or a run; NULL: nobody cancels it */
+  int64_t told;          /* when the child was told to stop; 0: it was not */
+} waiting;
+
+static waiting begin_call(tni_conn *c, const char *what, int64_t until) {
+  return (waiting){.what = what, .until = until, .stop = &c->page->stop_call, .call = true};
+}
+
+static waiting begin_run(tni_conn *c, const char *what, _Atomic int32_t *stop, const tn_run *run) {
+  atomic_store_explicit(stop, 0, memory_order_relaxed);
+  return (waiting){.what = what, .until = deadline_of(c), .stop = stop, .run = run};
+}
+
+static bool is_cancelled(const tni_conn *c, const waiting *a) {
+  const tn_host *h = c->o->host;
+  if (a->call) return h && h->cancelled && h->cancelled(h->ctx);
+  return a->run && a->run->cancelled && a->run->cancelled(a->run);
+}
+
 /* The child is told that the caller has no use for the answer. True: it was told CANCEL_MS ago and is not heeding it. It
  * is ended then: the caller waits for nobody. */
-static bool is_deaf(tni_conn *c, bool cancelled, const char *what, int64_t *told) {
-  if (!cancelled) return false;
-  if (!*told) *told = tni_now_ns();
-  atomic_store(&c->page->cancel, 1);
-  if (tni_now_ns() - *told < CANCEL_MS * MS) return false;
-  tni_conn_fail(c, "'%s' was cancelled and did not end within %d ms", what, CANCEL_MS);
+static bool is_deaf(tni_conn *c, waiting *a) {
+  if (!is_cancelled(c, a)) return false;
+  if (!a->told) a->told = tni_now_ns();
+  atomic_store(a->stop, 1);
+  if (tni_now_ns() - a->told < CANCEL_MS * MS) return false;
+  tni_conn_fail(c, "'%s' was cancelled and did not end within %d ms", a->what, CANCEL_MS);
   return true;
 }
 
 static tn_status cancelled_call(tn_error *err) { return tni_fail(err, TN_E_CANCELLED, NULL, "cancelled"); }
-
-static bool is_cancelled(const tni_conn *c) {
-  const tn_host *h = c->o->host;
-  return h && h->cancelled && h->cancelled(h->ctx);
-}
 
 static tn_status too_late(tni_conn *c, const char *what) {
   tni_conn_fail(c, "no answer to '%s' for %lld ms", what, (long long)(c->timeout_ns / MS));
@@ -64,17 +84,16 @@ static tn_status too_late(tni_conn *c, const char *what) {
 }
 
 /* TN_E_CANCELLED: it was ended because it did not heed that. */
-static tn_status await_frame(tni_conn *c, int socket, const char *what, int64_t until, tni_rd *r) {
-  int64_t told = 0;
+static tn_status await_frame(tni_conn *c, int socket, waiting *a, tni_rd *r) {
   for (;;) {
     const int64_t slice = tni_now_ns() + SLICE_MS * MS;
-    tn_status st = tni_wire_receive(socket, slice < until ? slice : until, until, r);
-    if (st == TN_E_CORRUPT || st == TN_E_NO_MEMORY) tni_conn_fail(c, "its answer to '%s' was none", what);
-    if (st == TN_E_DEVICE_LOST && tni_now_ns() >= until) return too_late(c, what);
+    tn_status st = tni_wire_receive(socket, slice < a->until ? slice : a->until, a->until, r);
+    if (st == TN_E_CORRUPT || st == TN_E_NO_MEMORY) tni_conn_fail(c, "its answer to '%s' was none", a->what);
+    if (st == TN_E_DEVICE_LOST && tni_now_ns() >= a->until) return too_late(c, a->what);
     if (st != TN_E_CANCELLED) return st;
     if (tni_conn_dead(c)) return TN_E_DEVICE_LOST;
-    if (is_deaf(c, is_cancelled(c), what, &told)) return TN_E_CANCELLED;
-    if (tni_now_ns() >= until) return too_late(c, what);
+    if (is_deaf(c, a)) return TN_E_CANCELLED;
+    if (tni_now_ns() >= a->until) return too_late(c, a->what);
   }
 }
 
@@ -103,23 +122,25 @@ static tn_status read_failure(tni_conn *c, const char *what, tn_status st, tni_r
   return st;
 }
 
-static tn_status check_answer(tni_conn *c, uint32_t kind, uint32_t seq, const char *what, uint64_t least, int64_t until,
-                              tni_rd *r, tn_error *err) {
+static tn_status check_answer(tni_conn *c, uint32_t kind, uint32_t seq, const waiting *a, uint64_t least, tni_rd *r,
+                              tn_error *err) {
   const tn_status st = (tn_status)tni_r_u32(r);
   const uint64_t events = tni_r_u64(r);
-  if (r->kind != kind || r->seq != seq || r->bad || r->n_fds || !catch_up(c, events, least, until)) {
+  if (r->kind != kind || r->seq != seq || r->bad || r->n_fds || !catch_up(c, events, least, a->until)) {
     tni_rd_finish(r);
-    return tni_conn_dead(c) ? wait_for_end(c, err) : tni_conn_wrong(c, what, err);
+    return tni_conn_dead(c) ? wait_for_end(c, err) : tni_conn_wrong(c, a->what, err);
   }
-  return st == TN_OK ? TN_OK : read_failure(c, what, st, r, err);
+  return st == TN_OK ? TN_OK : read_failure(c, a->what, st, r, err);
 }
 
 tn_status tni_conn_answer(tni_conn *c, int socket, uint32_t kind, uint32_t seq, const char *what, int64_t until,
                           tni_rd *r, tn_error *err) {
-  const tn_status st = await_frame(c, socket, what, until, r);
+  waiting a = begin_call(c, what, until);
+  const tn_status st = await_frame(c, socket, &a, r);
+  atomic_store(a.stop, 0); /* it was for this call */
   if (st == TN_E_CANCELLED) return cancelled_call(err);
   if (st != TN_OK) return wait_for_end(c, err);
-  return check_answer(c, kind, seq, what, c->at_call, until, r, err);
+  return check_answer(c, kind, seq, &a, c->at_call, r, err);
 }
 
 /* --- calls ------------------------------------------------------------------------------------------------------- */
@@ -127,7 +148,6 @@ tn_status tni_conn_answer(tni_conn *c, int socket, uint32_t kind, uint32_t seq, 
 static tn_status make_call(tni_conn *c, const tn_graph *g, uint32_t kind, const char *what, const tni_wire *w,
                            tni_rd *answer, tn_error *err) {
   const int64_t until = deadline_of(c);
-  atomic_store(&c->page->cancel, 0);
   tni_turn_begin(c, kind, g);
   tn_status st = tni_wire_send(c->control, kind, ++c->seq, w, until);
   st = st == TN_OK ? tni_conn_answer(c, c->control, kind, c->seq, what, until, answer, err) : wait_for_end(c, err);
@@ -165,31 +185,32 @@ tn_status tni_conn_tell(tni_conn *c, uint32_t kind, const char *what, const tni_
   return whole ? TN_OK : tni_conn_wrong(c, what, err);
 }
 
-tn_status tni_conn_submit(tni_conn *c, int socket, const char *what, const tni_wire *w, tn_error *err) {
-  const int64_t until = deadline_of(c);
+tn_status tni_conn_submit(tni_conn *c, int socket, uint32_t engine, const tn_run *lent, const tni_wire *w,
+                          tn_error *err) {
   tni_rd r;
   if (tni_conn_dead(c)) return tni_conn_lost(c, err);
+  waiting a = begin_run(c, "submit", &c->page->stop_submit[engine], lent);
   const uint64_t least = count_events(c);
-  tn_status st = tni_wire_send(socket, TNI_ISO_SUBMIT, 1, w, until);
-  if (st == TN_OK) st = await_frame(c, socket, what, until, &r);
+  tn_status st = tni_wire_send(socket, TNI_ISO_SUBMIT, 1, w, a.until);
+  if (st == TN_OK) st = await_frame(c, socket, &a, &r);
   if (st == TN_E_CANCELLED) return cancelled_call(err);
   if (st != TN_OK) return wait_for_end(c, err);
-  st = check_answer(c, TNI_ISO_SUBMIT, 1, what, least, until, &r, err);
+  st = check_answer(c, TNI_ISO_SUBMIT, 1, &a, least, &r, err);
   if (st == TN_OK) tni_rd_finish(&r);
   return st;
 }
 
 /* --- runs -------------------------------------------------------------------------------------------------------- */
 
-/* The number in the page goes from asked - 1 to asked, and to nothing else. *told: set once it was cancelled. */
-static bool await_run(tni_conn *c, uint32_t asked, const tn_run *run, int64_t until, int64_t *told) {
+/* The number in the page goes from asked - 1 to asked, and to nothing else. */
+static bool await_run(tni_conn *c, uint32_t asked, waiting *a) {
   for (;;) {
     const uint32_t now = tni_futex_wait(&c->page->answered, asked - 1, &c->page->host_sleeps, SLICE_MS);
     if (now == asked) return true;
     if (now != asked - 1) tni_conn_fail(c, "it answered a run that it was not asked for");
     if (tni_conn_dead(c)) return false;
-    if (is_deaf(c, run && run->cancelled && run->cancelled(run), "run", told)) return false;
-    if (tni_now_ns() < until) continue;
+    if (is_deaf(c, a)) return false;
+    if (tni_now_ns() < a->until) continue;
     tni_conn_fail(c, "a task did not end within %lld ms", (long long)(c->timeout_ns / MS));
     return false;
   }
@@ -211,19 +232,17 @@ tn_status tni_conn_run(tni_conn *c, uint32_t args, tn_run *run, tn_error *err) {
   tni_iso_page *g = c->page;
   if (tni_conn_dead(c)) return tni_conn_lost(c, err);
   pthread_mutex_lock(&c->run);
-  const int64_t until = deadline_of(c);
+  waiting a = begin_run(c, "run", &g->stop_run, run);
   const uint64_t least = count_events(c);
   const uint32_t asked = ++c->ran;
   g->args = args;
   g->step = run->step;
-  atomic_store_explicit(&g->cancel, 0, memory_order_relaxed);
   tni_futex_post(&g->asked, asked, &g->child_sleeps);
-  int64_t told = 0;
   tn_status st;
-  if (await_run(c, asked, run, until, &told))
-    st = take_result(c, least, until, err);
+  if (await_run(c, asked, &a))
+    st = take_result(c, least, a.until, err);
   else
-    st = told ? cancelled_call(err) : wait_for_end(c, err);
+    st = a.told ? cancelled_call(err) : wait_for_end(c, err);
   pthread_mutex_unlock(&c->run);
   return st;
 }

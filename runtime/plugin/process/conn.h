@@ -79,8 +79,9 @@ TN_MUST_CHECK tn_status tni_conn_tell(tni_conn *c, uint32_t kind, const char *wh
 /* The answer was not what it has to be. */
 tn_status tni_conn_wrong(tni_conn *c, const char *what, tn_error *err);
 TN_MUST_CHECK tn_status tni_conn_run(tni_conn *c, uint32_t args, tn_run *run, tn_error *err);
-/* One socket's question and answer; for engines. */
-TN_MUST_CHECK tn_status tni_conn_submit(tni_conn *c, int socket, const char *what, const tni_wire *w, tn_error *err);
+/* One engine's question and answer, on its socket. lent: who may cancel it, or NULL. */
+TN_MUST_CHECK tn_status tni_conn_submit(tni_conn *c, int socket, uint32_t engine, const tn_run *lent, const tni_wire *w,
+                                        tn_error *err);
 
 /* The answer to a call that was sent on `socket`; until: tni_now_ns's clock. */
 TN_MUST_CHECK tn_status tni_conn_answer(tni_conn *c, int socket, uint32_t kind, uint32_t seq, const char *what,

@@ -33,8 +33,8 @@ static tn_status open_device(tn_plugin *pub, uint32_t index, tn_device **out, tn
 static void close_device(tn_device *pub) {
   tni_iso_device *d = (tni_iso_device *)pub;
   for (uint32_t i = 0; i < TNI_ISO_ENGINES; i++)
-    if (d->engine[i] >= 0) close(d->engine[i]);
-  for (uint32_t i = 0; i < TNI_ISO_ENGINES; i++) d->engine[i] = -1;
+    if (d->engine[i].socket >= 0) close(d->engine[i].socket);
+  for (uint32_t i = 0; i < TNI_ISO_ENGINES; i++) d->engine[i].socket = -1;
 }
 
 static void destroy_isolated(tni_iso *p) {

@@ -66,6 +66,7 @@ enum {
   TNI_ISO_MAX_OBJECTS = 1 << 22,
   TNI_ISO_MAX_TEXT = 1 << 16,
   TNI_ISO_MAX_SETS = 64, /* of a claim, and values in one */
+  TNI_ISO_ENGINES = 8,   /* of a process */
   TNI_ISO_VALUE = 1 << 30 /* beside a value's id: the constant of the graph that is being looked at */
 };
 
@@ -80,7 +81,8 @@ enum { TNI_ISO_HAS_BUFFERS = 1 };
 typedef struct tni_iso_page {
   _Atomic uint32_t asked, answered;
   _Atomic uint32_t child_sleeps, host_sleeps;
-  _Atomic uint32_t cancel; /* the run or the call under way is to stop */
+  /* What is under way is to stop. They are of several sessions: each has a word of its own. */
+  _Atomic int32_t stop_call, stop_run, stop_submit[TNI_ISO_ENGINES];
   uint32_t args, step, reserved;
   int32_t status;
   uint32_t reserved2;

@@ -19,14 +19,18 @@ typedef struct tni_iso_format {
   struct tni_iso_size *sizes;     /* answers of size, under p->lock */
 } tni_iso_format;
 
-enum { TNI_ISO_ENGINES = 8 };
+/* Numbers are the host's: which word of the page is the engine's. */
+typedef struct tni_iso_engine {
+  int socket; /* -1: not yet */
+  uint32_t number;
+} tni_iso_engine;
 
 typedef struct tni_iso_device {
   tn_device pub;
   tni_iso *p;
   uint32_t index;
   bool shares;                 /* the plugin's device imports descriptors: its memory is a piece that both have */
-  int engine[TNI_ISO_ENGINES]; /* sockets, -1: not yet */
+  tni_iso_engine engine[TNI_ISO_ENGINES];
 } tni_iso_device;
 
 struct tni_iso {
@@ -39,7 +43,7 @@ struct tni_iso {
   const tn_format **format_list;
   tni_iso_device *devices;
   const tn_caps **caps;
-  uint32_t n_devices;
+  uint32_t n_devices, n_engines; /* n_engines: numbers given, under lock */
   uint32_t *sent, n_sent, cap_sent; /* pieces that the child has, under lock */
   _Atomic uint64_t runs, copied;
 };

@@ -257,22 +257,35 @@ static tn_status proxy_run(const tn_plan *plan, tn_args *a, tn_run *lent, tn_err
 
 /* --- engines ----------------------------------------------------------------------------------------------------- */
 
+static uint32_t number_engine(tni_iso *p) {
+  pthread_mutex_lock(&p->lock);
+  const uint32_t number = p->n_engines;
+  p->n_engines += number < TNI_ISO_ENGINES;
+  pthread_mutex_unlock(&p->lock);
+  return number;
+}
+
 static tn_status open_engine(tni_iso_device *d, uint32_t engine, tn_error *err) {
   int pair[2];
   if (engine < 1 || engine > TNI_ISO_ENGINES || engine > d->pub.caps->n_engines)
     return tni_fail(err, TN_E_UNSUPPORTED, d->p->o.name, "no engine %u", engine);
-  if (d->engine[engine - 1] >= 0) return TN_OK;
+  tni_iso_engine *e = &d->engine[engine - 1];
+  if (e->socket >= 0) return TN_OK;
+  e->number = number_engine(d->p);
+  if (e->number == TNI_ISO_ENGINES)
+    return tni_fail(err, TN_E_UNSUPPORTED, d->p->o.name, "more than %d engines", TNI_ISO_ENGINES);
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
     return tni_fail(err, TN_E_NO_MEMORY, d->p->o.name, "no socket for engine %u", engine);
   tni_wire w = {.n = 0};
   tni_w_u32(&w, d->index);
   tni_w_u32(&w, engine);
+  tni_w_u32(&w, e->number);
   tni_w_fd(&w, pair[1]);
   tn_status st = tni_conn_tell(d->p->c, TNI_ISO_ENGINE, "engine", &w, err);
   tni_wire_finish(&w);
   close(pair[1]);
   if (st == TN_OK)
-    d->engine[engine - 1] = pair[0];
+    e->socket = pair[0];
   else
     close(pair[0]);
   return st;
@@ -306,7 +319,7 @@ static tn_status proxy_submit(tn_device *pub, uint32_t engine, const tn_item *co
   const uint32_t put = put_items(p, &w, items, n, lent ? lent->step : 0, numbers);
   if (put < n) st = tni_conn_dead(p->c) ? tni_conn_lost(p->c, err) : TN_E_UNSUPPORTED;
   const bool asked = st == TN_OK;
-  if (asked) st = tni_conn_submit(p->c, d->engine[engine - 1], "submit", &w, err);
+  if (asked) st = tni_conn_submit(p->c, d->engine[engine - 1].socket, d->engine[engine - 1].number, lent, &w, err);
   tni_wire_finish(&w);
   const bool lost = asked && st == TN_E_DEVICE_LOST && tni_conn_dead(p->c);
   const bool lied = st != TN_OK && !lost && !tni_conn_tickets_drop(p->c, numbers, put);
@@ -336,7 +349,7 @@ void tni_iso_device_fill(tni_iso *p, tni_iso_device *d, uint32_t index, const tn
   d->p = p;
   d->index = index;
   d->shares = buffers && caps->import_kinds & 1u << TN_MEM_FD;
-  for (uint32_t i = 0; i < TNI_ISO_ENGINES; i++) d->engine[i] = -1;
+  for (uint32_t i = 0; i < TNI_ISO_ENGINES; i++) d->engine[i].socket = -1;
   d->pub = (tn_device){.h = TN_HDR(tn_device),
                        .caps = own_caps(p, caps, d->shares),
                        .claim = tni_iso_claim,

@@ -70,5 +70,6 @@ void suite_threads(void);
 void suite_order(void);
 void suite_walls(void);
 void suite_flip(void);
+void suite_cancel(void);
 
 #endif

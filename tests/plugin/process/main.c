@@ -8,7 +8,8 @@ int main(int argc, char **argv) {
     void (*add)(void);
   } suites[] = {{"same", suite_same},       {"kill", suite_kill},   {"crash", suite_crash},
                 {"wire", suite_wire},       {"start", suite_start}, {"device", suite_device},
-                {"threads", suite_threads}, {"order", suite_order}, {"walls", suite_walls}, {"flip", suite_flip}};
+                {"threads", suite_threads}, {"order", suite_order}, {"walls", suite_walls}, {"flip", suite_flip},
+                {"cancel", suite_cancel}};
   if (CU_initialize_registry() != CUE_SUCCESS) return 2;
   for (size_t i = 0; i < sizeof suites / sizeof *suites; i++) {
     bool wanted = argc == 1;
