@@ -13,10 +13,10 @@ uint32_t tni_futex_wait(_Atomic uint32_t *at, uint32_t seen, _Atomic uint32_t *s
   while (now == seen) {
     atomic_store(sleeps, 1);
     /* The kernel looks at *at again: who counts up after that wakes. */
-    const long k = syscall(SYS_futex, at, FUTEX_WAIT, seen, ms < 0 ? NULL : &t, NULL, 0);
+    (void)syscall(SYS_futex, at, FUTEX_WAIT, seen, ms < 0 ? NULL : &t, NULL, 0);
     atomic_store(sleeps, 0);
     now = atomic_load(at);
-    if (ms >= 0 && k != 0 && now == seen) break;
+    if (ms >= 0) break; /* also where somebody wakes for nothing: who may do so as often as he likes */
   }
   return now;
 }

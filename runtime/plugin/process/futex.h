@@ -9,7 +9,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Until *at is not `seen`, or ms have passed (negative: for ever): what it is then. sleeps: set while in the kernel. */
+/* Until *at is not `seen`, or, where ms is not negative, somebody wakes or ms have passed: what it is then. sleeps: set
+ * while in the kernel. */
 uint32_t tni_futex_wait(_Atomic uint32_t *at, uint32_t seen, _Atomic uint32_t *sleeps, int ms);
 void tni_futex_post(_Atomic uint32_t *at, uint32_t value, _Atomic uint32_t *sleeps);
 

@@ -2,13 +2,18 @@
  *
  * A child that lies: the host survives whatever it says. And nothing is left behind.
  */
+#include <limits.h>
+#include <linux/futex.h>
 #include <malloc.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "isolate_test.h"
+#include "runtime/plugin/process/futex.h"
 #include "runtime/plugin/process/shm.h"
 #include "runtime/plugin/process/wire.h"
 #include "tests/kit/proc.h"
@@ -160,6 +165,38 @@ static void test_leaves_nothing(void) {
   CU_ASSERT(waitpid(-1, NULL, WNOHANG) < 0); /* no children at all */
 }
 
+static void wake_for_ever(_Atomic uint32_t *at) {
+  for (;;) syscall(SYS_futex, at, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* A child that wakes its host all the time and answers nothing: the host comes back from each wait, to look at the
+ * clock. */
+static void test_wakes(void) {
+  enum { MS = 2000, WAITS = 3 };
+  int status = -1;
+  _Atomic uint32_t *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CU_ASSERT_FATAL(at != MAP_FAILED);
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) wake_for_ever(at);
+  const pid_t host = fork();
+  if (host == 0) {
+    for (int i = 0; i < WAITS; i++) (void)tni_futex_wait(at, 0, at + 1, MS);
+    _exit(0);
+  }
+  pid_t ended = 0;
+  for (int i = 0; i < 1000 && ended != host; i++) {
+    ended = waitpid(host, &status, WNOHANG);
+    if (ended != host) usleep(10000);
+  }
+  kill(host, SIGKILL);
+  kill(child, SIGKILL);
+  if (ended != host) waitpid(host, &status, 0);
+  waitpid(child, NULL, 0);
+  CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  munmap((void *)at, 4096);
+}
+
 /* Who has the runtime dies: the child does too, whatever it is doing. */
 static void test_host_dies(void) {
   if (!has_avx2()) return;
@@ -198,6 +235,7 @@ void suite_wire(void) {
   CU_add_test(s, "messages", test_messages);
   CU_add_test(s, "shared memory keeps its size", test_sealed);
   CU_add_test(s, "a child that lies", test_lies);
+  CU_add_test(s, "a child that wakes its host for nothing", test_wakes);
   CU_add_test(s, "opened and closed 101 times", test_leaves_nothing);
   CU_add_test(s, "the host dies", test_host_dies);
 }
