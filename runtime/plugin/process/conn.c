@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/plugin/process/conn.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,8 @@ static void *thread_main(void *arg) {
   if (c->spawn_status == TN_OK) {
     pthread_mutex_lock(&c->state);
     const bool gently = c->closing && !c->why[0];
+    close(c->child.channel); /* its number may be another's at once: nobody finds it here any more */
+    c->child.channel = -1;
     pthread_mutex_unlock(&c->state);
     const tni_child_end end = tni_child_finish(&c->child, gently ? GOODBYE_MS : SUPERVISOR_MS);
     note_end(c, &end);
@@ -143,6 +146,18 @@ static void destroy_conn(tni_conn *c) {
   free(c);
 }
 
+/* On a descriptor of its own: the thread closes the channel when the process ends. */
+static tn_status send_start(tni_conn *c, const tni_wire *w, int64_t until) {
+  pthread_mutex_lock(&c->state);
+  const int channel = c->child.channel < 0 ? -1 : fcntl(c->child.channel, F_DUPFD_CLOEXEC, 0);
+  pthread_mutex_unlock(&c->state);
+  tni_turn_begin(c, TNI_ISO_START, NULL);
+  const tn_status st = channel < 0 ? TN_E_DEVICE_LOST : tni_wire_send(channel, TNI_ISO_START, ++c->seq, w, until);
+  if (channel >= 0) close(channel);
+  if (st != TN_OK) tni_conn_fail(c, "it did not start");
+  return st;
+}
+
 static tn_status wait_spawned(tni_conn *c, tn_error *err) {
   pthread_mutex_lock(&c->state);
   while (!c->spawned) pthread_cond_wait(&c->changed, &c->state);
@@ -167,9 +182,7 @@ tn_status tni_conn_open(const tni_isolate_opts *o, tni_conn **out, tni_rd *answe
   const int64_t until = tni_now_ns() + c->timeout_ns;
   if (st == TN_OK) {
     put_start(c, &w, pair[1], page, window);
-    tni_turn_begin(c, TNI_ISO_START, NULL);
-    st = tni_wire_send(c->child.channel, TNI_ISO_START, ++c->seq, &w, until);
-    if (st != TN_OK) tni_conn_fail(c, "it did not start");
+    st = send_start(c, &w, until);
   }
   tni_wire_finish(&w);
   if (pair[1] >= 0) close(pair[1]);
@@ -197,7 +210,7 @@ void tni_conn_close(tni_conn *c) {
   }
   pthread_mutex_lock(&c->state);
   c->closing = true;
-  if (c->child.channel >= 0) shutdown(c->child.channel, SHUT_RDWR);
+  if (c->child.channel >= 0) shutdown(c->child.channel, SHUT_RDWR); /* its thread ends the process */
   pthread_mutex_unlock(&c->state);
   pthread_join(c->thread, NULL);
   destroy_conn(c);

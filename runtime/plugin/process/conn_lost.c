@@ -29,7 +29,7 @@ void tni_conn_fail(tni_conn *c, const char *fmt, ...) {
   pthread_mutex_lock(&c->state);
   if (!c->why[0]) vsnprintf(c->why, sizeof c->why, fmt, ap);
   c->dead = true;
-  shutdown(c->child.channel, SHUT_RDWR); /* its thread ends the process */
+  if (c->child.channel >= 0) shutdown(c->child.channel, SHUT_RDWR); /* its thread ends the process */
   pthread_cond_broadcast(&c->changed);
   pthread_mutex_unlock(&c->state);
   va_end(ap);
