@@ -16,6 +16,29 @@ enum { SUPERVISOR_MS = 500 }; /* that it has to end what the plugin started */
 
 /* -------------------------------------------------------------------------------------------------------- request */
 
+char *tni_probe_text_of_path(const char *path) {
+  char *text = path ? malloc(2 * strlen(path) + 1) : NULL;
+  size_t n = 0;
+  for (; text && *path; path++) {
+    const unsigned char c = (unsigned char)*path;
+    if (c >= 0x80) text[n++] = (char)(0xc0 | c >> 6);
+    text[n++] = (char)(c >= 0x80 ? 0x80 | (c & 0x3f) : c);
+  }
+  if (text) text[n] = '\0';
+  return text;
+}
+
+char *tni_probe_path_of_text(const char *text) {
+  char *path = text ? malloc(strlen(text) + 1) : NULL;
+  size_t n = 0;
+  for (; path && *text; text++) {
+    const unsigned char c = (unsigned char)*text;
+    path[n++] = (char)(c >= 0x80 && text[1] ? (c & 3) << 6 | (*++text & 0x3f) : c);
+  }
+  if (path) path[n] = '\0';
+  return path;
+}
+
 static json_t *options_json(const tni_profile_plugin *s) {
   json_t *list = json_array();
   for (uint32_t i = 0; s && i < s->n_options; i++) {
@@ -32,16 +55,20 @@ static json_t *options_json(const tni_profile_plugin *s) {
 
 /* The request as one line of JSON, malloc'd; NULL without memory. */
 static char *probe_request(const tni_registry_opts *o, const tni_probe_what *what) {
-  json_t *options = options_json(what->section);
-  json_t *j = options
-                  ? json_pack("{s:s, s:s, s:s?, s:s, s:i, s:i, s:I, s:b, s:b, s:b, s:i, s:o}", "name", what->name,
-                              "folder", what->folder, "cache", o->cache_dir, "file", what->profile_file, "line",
-                              what->section ? (int)what->section->line : 0, "workers", (int)o->max_workers, "memory",
-                              (json_int_t)o->memory_limit, "checked", o->checked, "privileged", o->privileged, "shared",
-                              o->allow_shared_writable, "confine", (int)what->confine, "options", options)
-                  : NULL;
-  char *text = j ? json_dumps(j, JSON_COMPACT) : NULL, *line = NULL;
+  char *folder = tni_probe_text_of_path(what->folder), *cache = tni_probe_text_of_path(o->cache_dir),
+       *file = tni_probe_text_of_path(what->profile_file), *text = NULL, *line = NULL;
+  json_t *options = options_json(what->section), *j = NULL;
+  if (options && folder && file && (cache || !o->cache_dir))
+    j = json_pack("{s:s, s:s, s:s?, s:s, s:i, s:i, s:I, s:b, s:b, s:b, s:i, s:O}", "name", what->name, "folder", folder,
+                  "cache", cache, "file", file, "line", what->section ? (int)what->section->line : 0, "workers",
+                  (int)o->max_workers, "memory", (json_int_t)o->memory_limit, "checked", o->checked, "privileged",
+                  o->privileged, "shared", o->allow_shared_writable, "confine", (int)what->confine, "options", options);
+  if (j) text = json_dumps(j, JSON_COMPACT);
   json_decref(j);
+  json_decref(options);
+  free(folder);
+  free(cache);
+  free(file);
   if (text && (line = malloc(strlen(text) + 2))) sprintf(line, "%s\n", text);
   free(text);
   return line;

@@ -5,7 +5,7 @@
  * process. What a child can find out about a plugin costs its life, not the host's: a signal, an exit, a hang, and what
  * it leaves changed behind (procstate.h) is misconduct; a status that a plugin returns is an answer.
  *
- * On the channel, one JSON object a line. The host says what to load (tni_probe_request); the child answers
+ * On the channel, one JSON object a line. The host says what to load; the child answers
  *   {"walls": {"stand", "landlock"}}         first: what confines it (walls.h)
  *   {"at": "enumerate"}                      before it calls the plugin, so that the host knows where it ended
  *   {"misconduct": "enumerate leaves ..."}   and ends
@@ -16,6 +16,12 @@
 #define TENON_PLUGIN_PROBE_H
 
 #include "runtime/plugin/opening.h"
+
+/* A path need not be UTF-8, as JSON is: each of its bytes is sent as the character of that number. malloc'd; NULL
+ * without memory, and of NULL. */
+char *tni_probe_text_of_path(const char *path);
+/* The path again. */
+char *tni_probe_path_of_text(const char *text);
 
 enum { TNI_PROBE_EXIT = 42, TNI_PROBE_MS = 30000, TNI_PROBE_LINE = 1 << 20 };
 

@@ -44,14 +44,14 @@ static void on_log(void *user, uint32_t level, const char *line) {
 }
 
 typedef struct start {
-  const char *yaml, *retry, *cache, *helper;
+  const char *yaml, *retry, *cache, *helper, *dir;
   bool no_cache;
   int64_t probe_ms;
 } start;
 
 /* One start of an application. The caller destroys the registry, which is always made: plugins are optional. */
 static tni_registry *begin(start s) {
-  const char *const dirs[] = {dir.path};
+  const char *const dirs[] = {s.dir ? s.dir : dir.path};
   static const bool probe[] = {true};
   const tni_log log = {on_log, NULL, TN_LOG_DEBUG};
   tni_profile *p = NULL;
@@ -131,6 +131,24 @@ static void test_quarantine(void) {
   free(so);
   a = look(s, "enumerate-abort");
   CU_ASSERT(!a.remembered && a.quarantined);
+}
+
+/* A path is bytes: these are no UTF-8, and a line break. */
+static void test_bytes(void) {
+  char folder[300], kept[300], cmd[800];
+  install("good");
+  snprintf(folder, sizeof folder, "%s/d\351e\n", dir.path);
+  snprintf(kept, sizeof kept, "%s/\377c", cache.path);
+  snprintf(cmd, sizeof cmd, "cp %s/good.* '%s'", dir.path, folder);
+  CU_ASSERT_FATAL(mkdir(folder, 0755) == 0 && mkdir(kept, 0755) == 0 && system(cmd) == 0);
+  const start s = {.yaml = "plugins: [{name: good, optional: true}]", .dir = folder, .cache = kept};
+  seen a = look(s, "good");
+  if (!a.loaded) printf("\n  %s\n", a.message);
+  CU_ASSERT(a.loaded && a.probed && !a.remembered);
+  a = look(s, "good");
+  CU_ASSERT(a.loaded && a.remembered);
+  snprintf(cmd, sizeof cmd, "rm -rf '%s'", folder);
+  CU_ASSERT_EQUAL(system(cmd), 0);
 }
 
 static void test_passed(void) {
@@ -408,6 +426,7 @@ int main(void) {
     CU_TestFunc fn;
   } tests[] = {{"quarantine", test_quarantine},
                {"passed", test_passed},
+               {"paths that are no UTF-8", test_bytes},
                {"refusal", test_refusal},
                {"nowhere to remember", test_no_memory_of_it},
                {"sum of the tail", test_sum_of_tail},

@@ -130,8 +130,13 @@ static bool settle_probe(json_t *j, const char *name, const char *folder, const 
   return true;
 }
 
-static int run_probe(json_t *j) {
-  const char *const dirs[] = {json_text_of(j, "folder")}, *cache = json_text_of(j, "cache");
+/* The paths of the request. */
+typedef struct probe_paths {
+  char *folder, *cache, *file;
+} probe_paths;
+
+static int run_probe(json_t *j, const probe_paths *p) {
+  const char *const dirs[] = {p->folder}, *cache = p->cache;
   tni_walls walls;
   tni_profile_plugin section = {.name = json_text_of(j, "name"),
                                 .line = (uint32_t)json_integer_value(json_object_get(j, "line"))};
@@ -154,7 +159,7 @@ static int run_probe(json_t *j) {
   tni_loaded *l = NULL;
   tn_error err;
   tni_error_init(&err);
-  if (tni_loaded_create(&o, section.name, json_text_of(j, "file"), &section, &l, &err) != TN_OK) return EXIT_BROKEN;
+  if (tni_loaded_create(&o, section.name, p->file, &section, &l, &err) != TN_OK) return EXIT_BROKEN;
   json_t *said = answer_probe(l);
   const bool resident = l->info.plugin && l->info.plugin->flags & TN_PLUGIN_RESIDENT;
   (void)tni_loaded_destroy(l);
@@ -166,13 +171,24 @@ static int run_probe(json_t *j) {
   return TNI_PROBE_EXIT;
 }
 
+static int find_paths(json_t *j) {
+  const probe_paths p = {tni_probe_path_of_text(json_text_of(j, "folder")),
+                         tni_probe_path_of_text(json_text_of(j, "cache")),
+                         tni_probe_path_of_text(json_text_of(j, "file"))};
+  const int status = p.folder && p.cache && p.file ? run_probe(j, &p) : EXIT_BROKEN;
+  free(p.folder);
+  free(p.cache);
+  free(p.file);
+  return status;
+}
+
 int helper_probe(int argc, char **argv) {
   (void)argv;
   if (argc != 1) return EXIT_BROKEN;
   prctl(PR_SET_PDEATHSIG, SIGKILL); /* the thread that asked waits for the answer */
   char *line = hear_request();
   json_t *j = line ? json_loads(line, 0, NULL) : NULL;
-  const int status = j ? run_probe(j) : EXIT_BROKEN;
+  const int status = j ? find_paths(j) : EXIT_BROKEN;
   json_decref(j);
   free(line);
   return status;
