@@ -31,6 +31,13 @@ typedef struct tni_bd_file {
 
 enum { TNI_BD_FILES = 4096, TNI_BD_NAMES = 64 };
 
+/* What a plugin asked for with host->resource while the model was packed. */
+typedef struct tni_bd_resource {
+  struct tni_bd_resource *next;
+  uint32_t plugin; /* its index */
+  const char *name;
+} tni_bd_resource;
+
 typedef struct tni_bd {
   tni_arena *arena;
   tn_runtime_opts ro;
@@ -42,6 +49,7 @@ typedef struct tni_bd {
   const char *paths[TNI_BD_NAMES]; /* their .so */
   uint32_t nodes[TNI_BD_NAMES], n_names;
   const char *formats[TNI_BD_NAMES];  /* what their option `format` is to say; NULL: what it says */
+  tni_bd_resource *resources;
   const char *packages[TNI_BD_NAMES]; /* that were linked into the program */
   uint32_t n_packages;
   bool foreign, linked;
@@ -103,6 +111,8 @@ const char *tni_elf_arch(uint16_t machine); /* "x86-64", "aarch64" or NULL */
 
 /* parts.c: program, plugins, and the libraries that they need. */
 tn_status tni_bd_parts(tni_bd *b);
+/* Files of the plugins' folders, once it is known which they ask for. */
+tn_status tni_bd_resources(tni_bd *b);
 
 /* licence.c: of Tenon and of the packages that libraries come from. */
 const char *tni_bd_package(tni_bd *b, const char *path);

@@ -47,8 +47,10 @@ static tn_status read_machine(tni_bd *b) {
 }
 
 static const char *target_so(tni_bd *b, const char *name) {
-  const char *so = tni_bd_text(b, "%s/%s.so", b->o.target_plugins, name);
-  return so && access(so, R_OK) == 0 ? so : NULL;
+  char *so, *yaml;
+  if (tni_plugin_files(b->arena, b->o.target_plugins, name, &so, &yaml)) return access(so, R_OK) == 0 ? so : NULL;
+  tni_bd_missed(b, ENOMEM);
+  return NULL;
 }
 
 /* For another machine: the profile with what lies there, for a runtime that opens what packs for it here. */
@@ -279,31 +281,73 @@ static void note_left(tni_bd *b, const tn_model *m) {
   }
 }
 
-/* The bundle's own model and profile, as they will be used. flags: of the runtime; tables NULL: not looked for. */
-static tn_status load_staged(tni_bd *b, uint32_t flags, struct tni_bd_tables **tables) {
+/* The bundle's own plugins can be loaded here. */
+static bool has_plugins(const tni_bd *b) { return b->n_names && !b->foreign && !b->linked; }
+
+/* Where the bundle's plugins are to be found: in the stage (sealed), or where they come from. */
+static tn_status find_dirs(tni_bd *b, bool sealed, tn_runtime_opts *ro) {
   const uint32_t own = b->ro.n_plugin_dirs, more = b->profile->n_plugin_path;
   const char **dirs = TNI_NEW_ARRAY(b->arena, const char *, (size_t)own + more + 1);
-  char *profile = tni_bd_text(b, "%s/profile.yaml", b->stage), *cache = tni_bd_text(b, "%s/packed", b->stage),
-       *model = tni_bd_text(b, "%s/%s", b->stage, b->model);
-  if (!dirs || !profile || !cache || !model) return tni_fail_memory(b->err, b->stage);
+  if (!dirs) return tni_fail_memory(b->err, b->stage);
+  ro->plugin_dirs = dirs;
+  if (sealed && has_plugins(b)) {
+    ro->n_plugin_dirs = 1;
+    ro->flags |= TN_RT_TEST_WRITABLE; /* where the bundle is made says nothing of where it will be used */
+    dirs[0] = tni_bd_text(b, "%s/plugins", b->stage);
+    return dirs[0] ? TN_OK : tni_fail_memory(b->err, b->stage);
+  }
   for (uint32_t i = 0; i < own; i++) dirs[i] = b->ro.plugin_dirs[i];
   for (uint32_t i = 0; i < more; i++) dirs[own + i] = b->profile->plugin_path[i];
+  ro->n_plugin_dirs = own + more;
+  return TN_OK;
+}
+
+typedef struct asking {
+  tni_bd *b;
+  uint32_t plugin;
+  bool lacks; /* no memory */
+} asking;
+
+static void on_resource(void *user, const char *name) {
+  asking *a = user;
+  tni_bd_resource *r = TNI_NEW(a->b->arena, tni_bd_resource);
+  if (r) *r = (tni_bd_resource){a->b->resources, a->plugin, tni_arena_strdup(a->b->arena, name)};
+  a->lacks = a->lacks || !r || !r->name;
+  if (r && r->name) a->b->resources = r;
+}
+
+static tn_status note_resources(tni_bd *b, const tn_runtime *rt) {
+  tn_status st = TN_OK;
+  for (uint32_t i = 0; st == TN_OK && i < b->n_names && !b->linked; i++) {
+    const tni_plugin_info *p = tni_registry_find(rt->registry, b->names[i]);
+    asking a = {.b = b, .plugin = i};
+    if (p) st = tni_plugin_resources(p, on_resource, &a, b->err);
+    if (a.lacks) st = tni_fail_memory(b->err, b->names[i]);
+  }
+  return st;
+}
+
+/* The bundle's own model and profile, as they will be used. flags: of the runtime; tables NULL: not looked for. */
+static tn_status load_staged(tni_bd *b, uint32_t flags, struct tni_bd_tables **tables) {
+  char *profile = tni_bd_text(b, "%s/profile.yaml", b->stage), *cache = tni_bd_text(b, "%s/packed", b->stage),
+       *model = tni_bd_text(b, "%s/%s", b->stage, b->model);
   tn_runtime_opts ro = b->ro;
+  if (!profile || !cache || !model) return tni_fail_memory(b->err, b->stage);
   ro.profile = profile;
-  ro.plugin_dirs = dirs;
-  ro.n_plugin_dirs = own + more;
   ro.cache_dir = cache;
   ro.calibration = NULL; /* the profile names its copy */
   ro.flags |= flags | (b->foreign ? TN_RT_OFFLINE : 0);
   tn_runtime *rt = NULL;
   tn_model *m = NULL;
-  tn_status st = tn_runtime_create(&ro, &rt, b->err);
+  tn_status st = find_dirs(b, flags & TN_RT_SEALED, &ro);
+  if (st == TN_OK) st = tn_runtime_create(&ro, &rt, b->err);
   if (st == TN_OK) {
     note_working(b, rt);
     const tn_model_opts mo = {.h = TN_API_HDR(tn_model_opts), .flags = TN_MODEL_PACK | TN_MODEL_DECODER};
     st = tn_model_load(rt, model, &mo, &m, b->err);
   }
   if (st == TN_OK) st = check_packed(b, m);
+  if (st == TN_OK && tables) st = note_resources(b, rt);
   if (st == TN_OK && tables) note_left(b, m);
   if (st == TN_OK && tables) st = tni_bd_tables_find(b, m, tables);
   tn_model_destroy(m);
@@ -312,15 +356,18 @@ static tn_status load_staged(tni_bd *b, uint32_t flags, struct tni_bd_tables **t
   return st;
 }
 
-/* What was cut must not change how the model is placed and what it finds packed. */
+/* With the plugins that lie in the bundle, and without the tables that were cut, the model is to be placed as it was
+ * and to find the same packed. */
 static tn_status pack_bundle(tni_bd *b) {
   struct tni_bd_tables *tables = NULL;
   uint32_t n_cut = 0;
   tn_status st = load_staged(b, TN_RT_PORTABLE, &tables);
+  if (st == TN_OK) st = tni_bd_resources(b);
   if (st == TN_OK) st = tni_bd_tables_cut(b, tables, &n_cut);
-  if (st == TN_OK && n_cut) {
+  if (st == TN_OK && (n_cut || has_plugins(b))) {
     st = load_staged(b, TN_RT_SEALED, NULL);
-    if (st != TN_OK) tni_error_prefix(b->err, "without the tables that are read packed");
+    if (st != TN_OK)
+      tni_error_prefix(b->err, n_cut ? "without the tables that are read packed" : "the finished bundle");
   }
   if (st == TN_OK) st = adopt_packed(b);
   return st == TN_OK ? adopt_compiled(b) : st;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "runtime/bundle/internal.h"
+#include "runtime/plugin/load/load.h"
 
 static const char *const system_libraries[] = {
     "ld-linux",     "libc.so",     "libm.so",      "libdl.so",     "libpthread.so", "librt.so", "libutil.so",
@@ -103,8 +104,8 @@ static tn_status add_libraries(tni_bd *b, const char *file) {
   return st;
 }
 
-/* Files that a plugin opens through host->resource lie in a folder of its name, by custom. */
-static tn_status add_resources(tni_bd *b, const char *from, const char *to, int depth) {
+/* A folder of the plugin's name is the plugin's, by custom. */
+static tn_status add_folder(tni_bd *b, const char *from, const char *to, int depth) {
   DIR *d = opendir(from);
   tn_status st = TN_OK;
   if (!d) tni_bd_missed(b, errno);
@@ -115,18 +116,46 @@ static tn_status add_resources(tni_bd *b, const char *from, const char *to, int 
     if (!f || !t) st = tni_fail_memory(b->err, from);
     if (st != TN_OK || stat(f, &sb) != 0) continue;
     if (S_ISREG(sb.st_mode)) st = tni_bd_copy(b, f, t, "resource", false);
-    if (S_ISDIR(sb.st_mode) && depth < 8) st = add_resources(b, f, t, depth + 1);
+    if (S_ISDIR(sb.st_mode) && depth < 8) st = add_folder(b, f, t, depth + 1);
   }
   if (d) closedir(d);
   return st;
 }
 
+static const char *folder_of(tni_bd *b, const char *file) {
+  const char *end = strrchr(file, '/');
+  return end ? tni_arena_strndup(b->arena, file, (size_t)(end - file)) : ".";
+}
+
+/* All plugins of a bundle lie in one folder. */
+static tn_status add_resource(tni_bd *b, const tni_bd_resource *r) {
+  const char *dir = folder_of(b, b->paths[r->plugin]), *from = dir ? tni_bd_text(b, "%s/%s", dir, r->name) : NULL,
+             *to = tni_bd_text(b, "plugins/%s", r->name);
+  tni_bd_sums sums;
+  if (!from || !to) return tni_fail_memory(b->err, r->name);
+  const tni_bd_file *there = tni_bd_find(b, to);
+  if (!there) return tni_bd_copy(b, from, to, "resource", false);
+  tn_status st = tni_bd_sum(from, &sums, b->err);
+  if (st == TN_OK && memcmp(sums.sha256, there->sums.sha256, sizeof sums.sha256) != 0)
+    st = tni_fail(b->err, TN_E_UNSUPPORTED, from,
+                  "plugin '%s' asks for '%s', and another plugin has another file of that name", b->names[r->plugin],
+                  r->name);
+  return st;
+}
+
+tn_status tni_bd_resources(tni_bd *b) {
+  tn_status st = TN_OK;
+  for (const tni_bd_resource *r = b->resources; st == TN_OK && r; r = r->next) st = add_resource(b, r);
+  return st;
+}
+
 static tn_status add_plugin(tni_bd *b, const char *name, const char *so) {
-  const size_t n = strlen(so);
-  const char *base = n > 3 ? tni_arena_strndup(b->arena, so, n - 3) : NULL;
-  const char *yaml = base ? tni_bd_text(b, "%s.yaml", base) : NULL, *to_so = tni_bd_text(b, "plugins/%s.so", name),
-             *to_yaml = tni_bd_text(b, "plugins/%s.yaml", name), *to = tni_bd_text(b, "plugins/%s", name);
-  if (!yaml || !to_so || !to_yaml || !to) return tni_fail_memory(b->err, name);
+  const char *dir = folder_of(b, so), *base = dir ? tni_bd_text(b, "%s/%s", dir, name) : NULL,
+             *to_so = tni_bd_text(b, "plugins/%s.so", name), *to_yaml = tni_bd_text(b, "plugins/%s.yaml", name),
+             *to = tni_bd_text(b, "plugins/%s", name);
+  char *found, *yaml; /* found: so */
+  if (!base || !to_so || !to_yaml || !to || !tni_plugin_files(b->arena, dir, name, &found, &yaml))
+    return tni_fail_memory(b->err, name);
   tni_elf e;
   tn_status st = tni_elf_read(b->arena, so, &e, b->err);
   if (st == TN_OK && e.machine != b->machine)
@@ -137,7 +166,7 @@ static tn_status add_plugin(tni_bd *b, const char *name, const char *so) {
   if (st == TN_OK) b->files[at].package = tni_bd_package(b, so);
   /* A plugin may have its manifest inside. */
   if (st == TN_OK && access(yaml, F_OK) == 0) st = tni_bd_copy(b, yaml, to_yaml, "manifest", false);
-  if (st == TN_OK) st = add_resources(b, base, to, 0);
+  if (st == TN_OK) st = add_folder(b, base, to, 0);
   return st == TN_OK ? add_libraries(b, so) : st;
 }
 

@@ -58,6 +58,9 @@ typedef struct tni_registry_opts {
 
 typedef struct tni_loaded tni_loaded;
 
+/* The name of a file of the plugin's folder; for the time of the call. */
+typedef void (*tni_resource_sink)(void *user, const char *name);
+
 /* One plugin as found, loaded or not. */
 typedef struct tni_plugin_info {
   const char *name, *path, *version;

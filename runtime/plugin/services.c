@@ -192,10 +192,19 @@ static tn_status map_resource(tn_host_ctx *c, const char *rel, mapping **out) {
   return TN_E_NO_MEMORY;
 }
 
+void tni_services_resources(tn_host_ctx *c, tni_resource_sink each, void *user) {
+  pthread_mutex_lock(&c->lock);
+  for (const mapping *m = c->mappings; m; m = m->next)
+    if (m->name) each(user, m->name);
+  pthread_mutex_unlock(&c->lock);
+}
+
+bool tni_resource_name(const char *s) {
+  return *s && !strchr(s, '/') && !strchr(s, '\\') && strcmp(s, ".") != 0 && !strstr(s, "..");
+}
+
 static tn_status host_resource(tn_host_ctx *c, const char *rel, const void **data, uint64_t *n) {
-  if (!rel || !*rel || !data || !n || strchr(rel, '/') || strchr(rel, '\\') || strcmp(rel, ".") == 0 ||
-      strstr(rel, ".."))
-    return TN_E_INVALID;
+  if (!rel || !data || !n || !tni_resource_name(rel)) return TN_E_INVALID;
   if (!c->o.folder) return TN_E_UNAVAILABLE;
   mapping *m = NULL;
   pthread_mutex_lock(&c->lock);

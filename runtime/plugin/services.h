@@ -38,6 +38,10 @@ void tni_services_cancel(tn_host_ctx *c, bool on);
  * TNI_AHEAD below the plugin's. cache_get finds it there at any time. */
 #define TNI_AHEAD "ahead"
 void tni_services_ahead(tn_host_ctx *c, bool on);
+/* A name that `resource` takes: of a file in the plugin's folder itself. */
+bool tni_resource_name(const char *s);
+/* Each file that `resource` has given so far, by its name. */
+void tni_services_resources(tn_host_ctx *c, tni_resource_sink each, void *user);
 /* Switches the cache on. build_id NULL or "": it stays off. keys: n times 32 bytes. */
 TN_MUST_CHECK tn_status tni_services_set_identity(tn_host_ctx *c, const char *build_id, const uint8_t (*keys)[32],
                                                   uint32_t n);

@@ -340,6 +340,25 @@ class Bundle(common.Case):
         (b / "bin/tenon-helper").unlink()
         self.assertEqual(run(b, *ASK).returncode, 3)
 
+    def test_files_of_a_plugin(self):
+        """A plugin under its name on phones, libNAME.so, and a file that it asks for: in the process and in its own."""
+        there = pathlib.Path(os.environ["TENON_TEST_ASKS"])
+        folder = self.tmp / "asked"
+        folder.mkdir()
+        shutil.copy(there / "asks.so", folder / "libasks.so")
+        shutil.copy(there / "asks.yaml", folder)
+        (folder / "asks.bin").write_text("here")
+        (folder / "other.bin").write_text("nobody's")
+        for more in "", "isolation: process\n":
+            profile = self.profile(more + "plugins: [asks, host]\nrequire: [asks]\n")
+            b = self.make("--profile", profile, "--plugin-dir", folder, name="b" + more[:1])
+            self.assertEqual(sorted(p.name for p in (b / "plugins").iterdir()), ["asks.bin", "asks.so", "asks.yaml"])
+            self.assertEqual([f["role"] for f in json.loads((b / "bundle.json").read_text())["files"]
+                              if f["path"] == "plugins/asks.bin"], ["resource"])
+            folder.rename(self.tmp / "gone")
+            self.assertRegex(self.text(b, "plugins", "--profile", b / "profile.yaml"), r"asks .* loaded")
+            (self.tmp / "gone").rename(folder)
+
     def packed_tables(self, more, model=DEMO, profile="plugins: [cpu-avx2-lut, host]\n"):
         """(a bundle with the tables, one without, its report); both say what a normal run says."""
         whole = self.make("--profile", self.profile(profile), name="whole", model=model)

@@ -216,6 +216,20 @@ static tn_status stop_served(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) 
   return TN_OK;
 }
 
+static void put_name(void *list, const char *name) {
+  tni_w_u32(list, 1);
+  tni_w_str(list, name);
+}
+
+/* 1 and a name for each, then 0. */
+static tn_status list_resources(tni_srv *s, tni_rd *r, tni_wire *w, tn_error *err) {
+  (void)r;
+  (void)err;
+  tni_services_resources(s->l->ctx, put_name, w);
+  tni_w_u32(w, 0);
+  return TN_OK;
+}
+
 static const tni_srv_call service_calls[TNI_ISO_CALLS] = {
     [TNI_ISO_STOP] = stop_served,
     [TNI_ISO_MAP] = tni_srv_map,
@@ -241,6 +255,7 @@ static const tni_srv_call service_calls[TNI_ISO_CALLS] = {
     [TNI_ISO_CREATE] = tni_srv_create,
     [TNI_ISO_DESTROY] = tni_srv_destroy,
     [TNI_ISO_BUF_MAP] = tni_srv_buf_map,
+    [TNI_ISO_RESOURCES] = list_resources,
 };
 
 static int serve_calls(tni_srv *s) {

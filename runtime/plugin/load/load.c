@@ -10,6 +10,7 @@
 #include "runtime/ops/kernel/kernel.h"
 #include "runtime/plugin/load/first.h"
 #include "runtime/plugin/load/linked.h"
+#include "runtime/plugin/load/registry.h"
 #include "runtime/plugin/plugin.h"
 #include "runtime/plugin/process/process.h"
 #include "runtime/profile/profile.h"
@@ -56,17 +57,28 @@ static const char *like_name(const tni_registry_opts *o, tni_loaded *l) {
   return tni_nearest(l->info.name, names, n);
 }
 
+bool tni_plugin_files(tni_arena *a, const char *folder, const char *name, char **so, char **yaml) {
+  char prefixed[80];
+  snprintf(prefixed, sizeof prefixed, "lib%s", name);
+  *so = tni_path_join(a, folder, name, ".so");
+  *yaml = tni_path_join(a, folder, name, ".yaml");
+  char *lib = tni_path_join(a, folder, prefixed, ".so");
+  if (!*so || !*yaml || !lib) return false;
+  if (!file_exists(*so) && file_exists(lib)) *so = lib; /* phones ship no other names */
+  return true;
+}
+
+tn_status tni_plugin_resources(const tni_plugin_info *i, tni_resource_sink each, void *user, tn_error *err) {
+  if (i->process && i->plugin) return tni_isolate_resources(i->plugin, each, user, err);
+  if (i->host) tni_services_resources(i->host->ctx, each, user);
+  return TN_OK;
+}
+
 /* The first folder that has NAME.so or NAME.yaml. */
 static tn_status find_folder(const tni_registry_opts *o, tni_loaded *l, char **so, char **yaml) {
   tn_error *why = &l->info.why;
   for (uint32_t i = 0; i < o->n_dirs; i++) {
-    *so = tni_path_join(l->arena, o->dirs[i], l->info.name, ".so");
-    *yaml = tni_path_join(l->arena, o->dirs[i], l->info.name, ".yaml");
-    char prefixed[80];
-    snprintf(prefixed, sizeof prefixed, "lib%s", l->info.name);
-    char *lib = tni_path_join(l->arena, o->dirs[i], prefixed, ".so");
-    if (!*so || !*yaml || !lib) return tni_fail_memory(why, l->info.name);
-    if (!file_exists(*so) && file_exists(lib)) *so = lib; /* phones ship no other names */
+    if (!tni_plugin_files(l->arena, o->dirs[i], l->info.name, so, yaml)) return tni_fail_memory(why, l->info.name);
     if (!file_exists(*so) && !file_exists(*yaml)) continue;
     l->folder = o->dirs[i];
     l->probe_by_default = o->probe && o->probe[i];

@@ -3,7 +3,7 @@
  * From names to open devices: search, manifest, load (dynlib.c is the only file that knows libltdl), negotiation,
  * options, enumerate, open. What was not loaded keeps its reason.
  *
- * A plugin NAME is DIR/NAME.so with DIR/NAME.yaml (manifest.h) beside it; the first folder that has either file
+ * A plugin NAME is DIR/NAME.so or DIR/libNAME.so with DIR/NAME.yaml (manifest.h) beside it; the first folder that has either file
  * decides, a refusal there does not go on to the next. A loaded plugin's code stays mapped until the process ends. The
  * built-in host device is called "host" and has no file. Building and destroying a registry is for one thread; in
  * between any thread may read it.
@@ -35,6 +35,12 @@ TN_MUST_CHECK tn_status tni_registry_scan(tni_registry *r, tn_error *err);
 bool tni_registry_destroy(tni_registry *r);
 /* The plugin hangs: it is not called any more. Models that it has a part in stay, and so does the built-in device. */
 void tni_registry_leave(tni_registry *r, const char *name);
+
+/* Where plugin `name` of a folder would lie, whether it is there or not. False: without memory. */
+TN_MUST_CHECK bool tni_plugin_files(tni_arena *a, const char *folder, const char *name, char **so, char **yaml);
+/* Each file of its folder that a loaded plugin has asked for with host->resource so far. */
+TN_MUST_CHECK tn_status tni_plugin_resources(const tni_plugin_info *i, tni_resource_sink each, void *user,
+                                             tn_error *err);
 
 uint32_t tni_registry_count(const tni_registry *r);
 const tni_plugin_info *tni_registry_get(const tni_registry *r, uint32_t i);

@@ -4,6 +4,7 @@
  */
 #include "runtime/plugin/process/isolate.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,28 @@ tn_status tni_isolate_open(const tni_isolate_opts *o, tn_plugin **out, tni_isola
 int tni_isolate_pid(const tn_plugin *pub) {
   const tni_iso *p = (const tni_iso *)pub;
   return tni_conn_dead(p->c) ? 0 : p->c->pid;
+}
+
+tn_status tni_isolate_resources(const tn_plugin *pub, tni_resource_sink each, void *user, tn_error *err) {
+  const tni_iso *p = (const tni_iso *)pub;
+  tni_arena *names = tni_arena_create();
+  tni_wire none = {.n = 0};
+  tni_rd r;
+  if (!names) return tni_fail_memory(err, p->o.name);
+  tn_status st = tni_conn_call(p->c, TNI_ISO_RESOURCES, "resources", &none, &r, err);
+  if (st == TN_OK) {
+    bool ok = true, more = tni_r_u32(&r) == 1;
+    for (uint32_t n = 0; ok && more; more = ok && tni_r_u32(&r) == 1) {
+      const char *name = n++ < TNI_ISO_MAX_NAMES ? tni_r_str(&r, names, NAME_MAX) : NULL;
+      ok = name && tni_resource_name(name);
+      if (ok) each(user, name);
+    }
+    ok = ok && tni_rd_whole(&r);
+    tni_rd_finish(&r);
+    if (!ok) st = tni_conn_wrong(p->c, "resources", err);
+  }
+  tni_arena_destroy(names);
+  return st;
 }
 
 bool tni_isolate_why(const tn_plugin *pub, char *buf, size_t size) {

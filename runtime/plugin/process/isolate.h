@@ -46,6 +46,8 @@ TN_MUST_CHECK tn_status tni_isolate_open(const tni_isolate_opts *o, tn_plugin **
                                          tn_error *err);
 /* The plugin's process (its parent supervises it), for messages and tests; 0: gone. p came from tni_isolate_open. */
 int tni_isolate_pid(const tn_plugin *p);
+/* As tni_services_resources, of the services in that process. */
+TN_MUST_CHECK tn_status tni_isolate_resources(const tn_plugin *p, tni_resource_sink each, void *user, tn_error *err);
 /* What ended it; false: it lives. */
 bool tni_isolate_why(const tn_plugin *p, char *buf, size_t size);
 /* Memory of a buffer of such a plugin that the host has too, whether the process lives or not; NULL: the process's own.

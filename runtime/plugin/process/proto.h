@@ -50,6 +50,7 @@ enum {
   TNI_ISO_DESTROY,
   TNI_ISO_BUF_MAP,
   TNI_ISO_BUF_UNMAP,
+  TNI_ISO_RESOURCES,
   TNI_ISO_CALLS,
   /* events */
   TNI_ISO_LOG = 64,
@@ -67,6 +68,7 @@ enum {
   TNI_ISO_MAX_TEXT = 1 << 16,
   TNI_ISO_MAX_SETS = 64, /* of a claim, and values in one */
   TNI_ISO_ENGINES = 8,   /* of a process */
+  TNI_ISO_MAX_NAMES = 4096, /* of resources */
   TNI_ISO_VALUE = 1 << 30 /* beside a value's id: the constant of the graph that is being looked at */
 };
 

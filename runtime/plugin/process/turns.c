@@ -36,6 +36,7 @@ static const uint8_t allowed[TNI_ISO_CALLS + 1] = {
     [TNI_ISO_CREATE] = ALWAYS,
     [TNI_ISO_DESTROY] = ALWAYS,
     [TNI_ISO_BUF_MAP] = ALWAYS,
+    [TNI_ISO_RESOURCES] = ALWAYS,
     [TNI_ISO_CALLS] = LOG,
 };
 
