@@ -65,8 +65,8 @@ static bool is_cancelled(const tni_conn *c, const waiting *a) {
   return a->run && a->run->cancelled && a->run->cancelled(a->run);
 }
 
-/* The child is told that the caller has no use for the answer. True: it was told CANCEL_MS ago and is not heeding it. It
- * is ended then: the caller waits for nobody. */
+/* The child is told that the caller has no use for the answer. True: it was told CANCEL_MS ago and is not heeding it.
+ * It is ended then: the caller waits for nobody. */
 static bool is_deaf(tni_conn *c, waiting *a) {
   if (!is_cancelled(c, a)) return false;
   if (!a->told) a->told = tni_now_ns();

@@ -16,7 +16,7 @@
 #include "runtime/plugin/process/proto.h"
 #include "runtime/plugin/process/wire.h"
 
-enum { TNI_CONN_TICKETS = 1024 };
+enum { TNI_CONN_TICKETS = 1024 }; /* in flight at once, of all engines (proxy_device.c shares them out) */
 
 /* What the child may ask about while it is registered. */
 typedef struct tni_conn_asked {

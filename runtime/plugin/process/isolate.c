@@ -83,15 +83,24 @@ static bool read_customs(tni_iso *p, tni_rd *r) {
   return list != NULL;
 }
 
+/* The engines of all devices share the numbers of tickets. */
 static bool read_devices(tni_iso *p, tni_rd *r) {
+  const tn_caps *said[TNI_MAX_DEVICES];
+  bool buffers[TNI_MAX_DEVICES];
+  uint32_t n_engines = 0;
   p->n_devices = tni_r_count(r, 32, TNI_MAX_DEVICES);
   p->devices = TNI_NEW_ARRAY(p->arena, tni_iso_device, (size_t)p->n_devices + 1);
   p->caps = TNI_NEW_ARRAY(p->arena, const tn_caps *, (size_t)p->n_devices + 1);
+  for (uint32_t i = 0; i < p->n_devices; i++) {
+    said[i] = tni_caps_get(r, p->arena);
+    buffers[i] = tni_r_u32(r) & TNI_ISO_HAS_BUFFERS;
+    if (!said[i] || r->bad) return false;
+    n_engines += said[i]->n_engines;
+  }
+  if (n_engines > TNI_ISO_ENGINES) n_engines = TNI_ISO_ENGINES; /* no more are opened */
   for (uint32_t i = 0; p->devices && p->caps && i < p->n_devices; i++) {
-    const tn_caps *c = tni_caps_get(r, p->arena);
-    const uint32_t has = tni_r_u32(r);
-    if (!c || r->bad) return false;
-    tni_iso_device_fill(p, &p->devices[i], i, c, has & TNI_ISO_HAS_BUFFERS);
+    const uint32_t most = TNI_CONN_TICKETS / (n_engines ? n_engines : 1);
+    if (!tni_iso_device_fill(p, &p->devices[i], i, said[i], buffers[i], most)) return false;
     p->caps[i] = p->devices[i].pub.caps;
   }
   return p->devices && p->caps && p->n_devices;

@@ -73,7 +73,9 @@ void tni_iso_put_blob(tni_wire *w, const tn_blob *b, const tni_iso_const *at, ui
 const tn_format *tni_iso_format_at(const void *iso, uint32_t index);
 
 /* proxy_device.c */
-void tni_iso_device_fill(tni_iso *p, tni_iso_device *d, uint32_t index, const tn_caps *caps, bool buffers);
+/* most: the items that each engine may have at once. False: without memory. */
+TN_MUST_CHECK bool tni_iso_device_fill(tni_iso *p, tni_iso_device *d, uint32_t index, const tn_caps *caps, bool buffers,
+                                       uint32_t most);
 
 /* proxy_graph.c */
 tn_status tni_iso_claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *err);

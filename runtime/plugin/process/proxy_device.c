@@ -336,22 +336,34 @@ static tn_status proxy_submit(tn_device *pub, uint32_t engine, const tn_item *co
 
 /* --- device ------------------------------------------------------------------------------------------------------ */
 
-/* What memory it can have is ours to say: descriptors where it imports them. */
-static const tn_caps *own_caps(tni_iso *p, const tn_caps *caps, bool shares) {
+static const tn_engine *own_engine(tni_iso *p, const tn_engine *theirs, uint32_t most) {
+  tn_engine *e = tni_arena_memdup(p->arena, theirs, sizeof *theirs, _Alignof(tn_engine));
+  if (e && (!e->depth || e->depth > most)) e->depth = most; /* 0: any number */
+  return e;
+}
+
+/* What memory it can have is ours to say: descriptors where it imports them. So is how many items there may be. */
+static const tn_caps *own_caps(tni_iso *p, const tn_caps *caps, bool shares, uint32_t most) {
   tn_caps *c = tni_arena_memdup(p->arena, caps, sizeof *caps, _Alignof(tn_caps));
-  if (!c) return caps;
+  const tn_engine **engines = TNI_NEW_ARRAY(p->arena, const tn_engine *, (size_t)caps->n_engines + 1);
+  bool ok = c && engines;
+  for (uint32_t i = 0; ok && i < caps->n_engines; i++)
+    ok = (engines[i] = own_engine(p, caps->engines[i], most)) != NULL;
+  if (!ok) return NULL;
+  c->engines = engines;
   c->import_kinds = caps->import_kinds & (1u << TN_MEM_NEW | (shares ? 1u << TN_MEM_FD : 0));
   c->export_kinds = shares ? 1u << TN_MEM_FD : 0;
   return c;
 }
 
-void tni_iso_device_fill(tni_iso *p, tni_iso_device *d, uint32_t index, const tn_caps *caps, bool buffers) {
+bool tni_iso_device_fill(tni_iso *p, tni_iso_device *d, uint32_t index, const tn_caps *caps, bool buffers,
+                         uint32_t most) {
   d->p = p;
   d->index = index;
   d->shares = buffers && caps->import_kinds & 1u << TN_MEM_FD;
   for (uint32_t i = 0; i < TNI_ISO_ENGINES; i++) d->engine[i].socket = -1;
   d->pub = (tn_device){.h = TN_HDR(tn_device),
-                       .caps = own_caps(p, caps, d->shares),
+                       .caps = own_caps(p, caps, d->shares, most),
                        .claim = tni_iso_claim,
                        .lower = tni_iso_lower,
                        .info = tni_iso_info,
@@ -365,10 +377,11 @@ void tni_iso_device_fill(tni_iso *p, tni_iso_device *d, uint32_t index, const tn
                        .args_free = args_free,
                        .run = proxy_run};
   if (caps->n_engines) d->pub.submit = proxy_submit;
-  if (!buffers) return;
+  if (!buffers) return d->pub.caps != NULL;
   d->pub.create = tni_iso_create;
   d->pub.destroy = tni_iso_destroy;
   d->pub.map = tni_iso_map;
   d->pub.unmap = tni_iso_unmap;
   if (d->shares) d->pub.share = tni_iso_share;
+  return d->pub.caps != NULL;
 }

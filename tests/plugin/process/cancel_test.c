@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a plugin in a process of its own hears of a caller that has no use for the answer any more (walls/heed.c).
+ * What a plugin in a process of its own hears of a caller that has no use for the answer any more (walls/heed.c), and
+ * how many items its engines get.
  */
 #include "isolate_test.h"
 #include "runtime/plugin/plugin.h"
@@ -73,8 +74,8 @@ static int32_t always(const tn_run *r) {
   return 1;
 }
 
-/* A call that is to stop hears of it. Who takes longer than the host waits is ended: on a machine with no time left that
- * may be this one too, so it has several tries. */
+/* A call that is to stop hears of it. Who takes longer than the host waits is ended: on a machine with no time left
+ * that may be this one too, so it has several tries. */
 static void test_call(void) {
   bool heard = false;
   for (int i = 0; i < TRIES && !heard; i++) {
@@ -120,9 +121,21 @@ static void test_submit(void) {
   CU_ASSERT(heard);
 }
 
+/* Any number of items is as many as the host can tell apart. */
+static void test_depth(void) {
+  heeded h;
+  begin_heed(&h);
+  const tn_caps *c = h.d->caps;
+  CU_ASSERT_EQUAL_FATAL(c->n_engines, FOR_LONG);
+  CU_ASSERT(c->engines[0]->depth == 1 && c->engines[1]->depth == 1);
+  CU_ASSERT(c->engines[2]->depth > 300 && c->engines[2]->depth <= 1024 / FOR_LONG);
+  end_heed(&h);
+}
+
 void suite_cancel(void) {
-  CU_pSuite s = CU_add_suite("isolate: cancelled", NULL, NULL);
+  CU_pSuite s = CU_add_suite("isolate: cancelled, and engines", NULL, NULL);
   CU_add_test(s, "a call", test_call);
   CU_add_test(s, "a call, and nobody else", test_apart);
   CU_add_test(s, "a submission", test_submit);
+  CU_add_test(s, "how many items", test_depth);
 }

@@ -28,8 +28,9 @@ static tn_status heed_submit(tn_device *d, uint32_t engine, const tn_item *const
 }
 
 static void add_engines(backend *w) {
-  static const tn_engine engine = {.h = TN_HDR(tn_engine), .name = "heed", .flags = TN_ENGINE_BLOCKING, .depth = 1};
-  static const tn_engine *const engines[ENGINES] = {&engine, &engine, &engine};
+  static const tn_engine one = {.h = TN_HDR(tn_engine), .name = "heed", .flags = TN_ENGINE_BLOCKING, .depth = 1};
+  static const tn_engine any = {.h = TN_HDR(tn_engine), .name = "heed", .flags = TN_ENGINE_BLOCKING};
+  static const tn_engine *const engines[ENGINES] = {&one, &one, &any};
   w->caps.engines = engines;
   w->caps.n_engines = ENGINES;
   w->device.submit = heed_submit;
