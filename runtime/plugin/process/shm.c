@@ -138,42 +138,72 @@ uint32_t tni_shm_id(tni_shm *s) {
   return id;
 }
 
-/* One line of maps: "from-to perms offset major:minor inode path". */
-static bool read_line(const char *line, uintptr_t at, uint64_t bytes, uint64_t *offset, struct stat *want,
-                      const char **path) {
-  uint64_t from, to, off, inode;
+/* What the system says of an address of this process. */
+typedef struct mapped_file {
+  uint64_t inode, offset; /* offset: of the address in the file */
   unsigned major, minor;
+  char *path; /* malloc'd */
+} mapped_file;
+
+/* One line of maps: "from-to perms offset major:minor inode path". */
+static bool read_line(const char *line, uintptr_t at, uint64_t bytes, mapped_file *out, const char **path) {
+  uint64_t from, to;
   char perms[5];
   int end = 0;
-  if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &from, &to, perms, &off, &major,
-             &minor, &inode, &end) < 7 ||
-      !end || !inode || at < from || at >= to || bytes > to - at || perms[0] != 'r' || perms[1] != '-')
+  if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &from, &to, perms, &out->offset,
+             &out->major, &out->minor, &out->inode, &end) < 7 ||
+      !end || !out->inode || at < from || at >= to || bytes > to - at || perms[0] != 'r' || perms[1] != '-')
     return false;
-  *offset = off + (at - from);
-  *want = (struct stat){.st_ino = inode, .st_dev = makedev(major, minor)};
+  out->offset += at - from;
   *path = line + end;
   return **path == '/';
 }
 
-int tni_shm_file(const void *p, uint64_t bytes, uint64_t *offset) {
+/* False: [p, p + bytes) is no read-only mapping of a file. */
+static bool find_mapping(const void *p, uint64_t bytes, mapped_file *out) {
   FILE *f = fopen("/proc/self/maps", "re");
   char *line = NULL;
   size_t cap = 0;
-  int fd = -1;
-  for (ssize_t n; f && fd < 0 && (n = getline(&line, &cap, f)) > 0;) {
-    struct stat want, is;
+  out->path = NULL;
+  for (ssize_t n; f && !out->path && (n = getline(&line, &cap, f)) > 0;) {
     const char *path;
     if (line[n - 1] == '\n') line[n - 1] = '\0';
-    if (!read_line(line, (uintptr_t)p, bytes, offset, &want, &path)) continue;
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd >= 0 && (fstat(fd, &is) != 0 || is.st_ino != want.st_ino || is.st_dev != want.st_dev ||
-                    (uint64_t)is.st_size < *offset + bytes)) {
-      close(fd);
-      fd = -1;
-    }
+    if (!read_line(line, (uintptr_t)p, bytes, out, &path)) continue;
+    out->path = strdup(path);
     break;
   }
   free(line);
   if (f) fclose(f);
+  return out->path != NULL;
+}
+
+/* Where a file has one number in stat and another in maps (btrfs, overlayfs), its mappings are compared. */
+static bool maps_alike(int fd, const mapped_file *m) {
+  mapped_file is;
+  void *p = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
+  if (p == MAP_FAILED) return false;
+  const bool found = find_mapping(p, 1, &is);
+  munmap(p, PAGE);
+  const bool same = found && is.inode == m->inode && is.major == m->major && is.minor == m->minor;
+  free(is.path);
+  return same;
+}
+
+static bool is_file_of(int fd, const mapped_file *m, uint64_t bytes) {
+  struct stat is;
+  if (fstat(fd, &is) != 0 || !S_ISREG(is.st_mode) || (uint64_t)is.st_size < m->offset + bytes) return false;
+  return (is.st_ino == m->inode && is.st_dev == makedev(m->major, m->minor)) || maps_alike(fd, m);
+}
+
+int tni_shm_file(const void *p, uint64_t bytes, uint64_t *offset) {
+  mapped_file m;
+  if (!find_mapping(p, bytes, &m)) return -1;
+  int fd = open(m.path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (fd >= 0 && !is_file_of(fd, &m, bytes)) {
+    close(fd);
+    fd = -1;
+  }
+  free(m.path);
+  *offset = m.offset;
   return fd;
 }
