@@ -47,7 +47,7 @@ typedef struct tn_bundle_opts {
   const char *model_file; /* which file of `model` (tn_model_find); NULL: the one that is meant without a name */
 } tn_bundle_opts;
 
-/* runtime: how devices are opened: profile, folders, threads, log, progress, calibration; its cache_dir is not used.
+/* runtime: profile, folders, threads, log, progress, calibration; cache_dir: what plugins measured there counts.
  * The folder appears whole or not at all. *json (tn_free it): files with sizes, plugins, what was left out and why;
  * with TN_E_LIMIT too, where the files take more than max_bytes. Equal inputs give equal folders, byte for byte.
  * TN_E_INVALID: an option, with its name; TN_E_UNAVAILABLE: a file or library that is nowhere; else as tn_model_load.

@@ -331,10 +331,7 @@ tn_status tni_mem_create(const tni_dev *devs, const tni_mem_spec *spec, tni_mem_
 }
 
 void tni_mem_destroy(tni_mem *m) {
-  while (m->mapped) {
-    tni_span *s = m->mapped;
-    if (tni_span_release(s, NULL) != TN_OK) m->mapped = s->next; /* a lost device */
-  }
+  while (m->mapped) (void)!tni_span_release(m->mapped, NULL); /* of a lost device too: it is in the list no more */
   for (uint32_t h = 0; h < m->homes.n; h++)
     for (uint32_t i = 0; m->host_kind[h] == HOST_DEVICE && i < m->n_parts; i++)
       if (m->parts[i].home == h && m->parts[i].dev == m->homes.v[h].owner)

@@ -489,6 +489,63 @@ static void test_two(void) {
   free(x);
 }
 
+/* --- a device that is lost --------------------------------------------------------------------------------------- */
+
+static char lost_bytes[4096];
+static int lost_unmaps;
+
+static tn_status lost_create(tn_device *d, const tn_buffer_req *req, tn_buffer **out, tn_error *err) {
+  static tn_buffer b = {.h = TN_HDR(tn_buffer)};
+  (void)d, (void)err;
+  b.bytes = req->bytes;
+  *out = &b;
+  return TN_OK;
+}
+
+static void lost_destroy(tn_buffer *b) { (void)b; }
+
+static tn_status lost_map(tn_buffer *b, uint64_t offset, uint64_t n, uint32_t access, void **ptr, tn_error *err) {
+  (void)b, (void)n, (void)access, (void)err;
+  *ptr = lost_bytes + offset;
+  return TN_OK;
+}
+
+static tn_status lost_unmap(tn_buffer *b, void *ptr, tn_error *err) {
+  (void)b, (void)ptr, (void)err;
+  lost_unmaps++;
+  return TN_E_DEVICE_LOST;
+}
+
+/* What the CPU has of it is given back, each piece, though none is taken. */
+static void test_lost(void) {
+  enum { SPANS = 3 };
+  static const tn_caps caps = {.h = TN_HDR(tn_caps), .name = "lost", .driver = "none"};
+  tn_device device = {.h = TN_HDR(tn_device),
+                      .caps = &caps,
+                      .create = lost_create,
+                      .destroy = lost_destroy,
+                      .map = lost_map,
+                      .unmap = lost_unmap};
+  tni_devlock lock;
+  tni_devlock_init(&lock);
+  const tni_dev dev = {.name = "lost", .device = &device, .lock = &lock};
+  const tni_mem_spec spec = {.users = {.devices = 1, .cpu = true}, .bytes = sizeof lost_bytes, .align = 64, .what = "x"};
+  tni_mem_counts counts = {0};
+  tni_mem m;
+  tn_error err;
+  tni_error_init(&err);
+  CU_ASSERT_EQUAL_FATAL(tni_mem_create(&dev, &spec, &counts, &m, &err), TN_OK);
+  tni_span spans[SPANS];
+  for (int i = 0; i < SPANS; i++) {
+    spans[i] = (tni_span){.mem = &m, .offset = (uint64_t)i * 64, .bytes = 64};
+    CU_ASSERT_EQUAL_FATAL(tni_span_take(&spans[i], TN_NONE, TN_READ | TN_WRITE, &err), TN_OK);
+  }
+  tni_mem_destroy(&m);
+  CU_ASSERT_EQUAL(lost_unmaps, SPANS);
+  for (int i = 0; i < SPANS; i++) CU_ASSERT(!spans[i].ptr && !spans[i].access);
+  tni_devlock_finish(&lock);
+}
+
 int main(void) {
   if (CU_initialize_registry() != CUE_SUCCESS) return 1;
   CU_pSuite s = CU_add_suite("where data lies", setup, teardown);
@@ -504,6 +561,7 @@ int main(void) {
   CU_add_test(s, "a plain run with a past", test_plain);
   CU_add_test(s, "a device without memory", test_no_memory);
   CU_add_test(s, "two plugins in one process", test_two);
+  CU_add_test(s, "a device that is lost", test_lost);
   CU_basic_set_mode(CU_BRM_VERBOSE);
   CU_basic_run_tests();
   const unsigned failures = CU_get_number_of_failures() + (CU_get_number_of_suites_failed() != 0);
