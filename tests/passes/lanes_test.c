@@ -78,6 +78,12 @@ static const form turn[] = {
      "?=Transpose w8 {perm=1,0}; t=Gather ? as; y=Neg t"},
     {"p=Gather w8 as {axis=0}; t=Transpose p {perm=2,1,0}; y=Neg t", ""},
     {"p=Gather w8 as {axis=1}; t=Transpose p {perm=2,0,1}; y=Neg t", ""},
+    /* what is broadcast anyway needs no Expand; where one of both must stay, it does */
+    {"ea=Expand cx #4,1,8; eb=Expand k #4,1,8; m=Mul ea eb; t=Transpose m {perm=2,1,0}; y=Neg t",
+     "?=Reshape cx const; ?=Reshape k const; t=Mul ? ?; y=Neg t"},
+    {"sb=Reshape sk #1,2,1; ea=Expand k #4,2,8; eb=Expand sb #4,2,8; m=Add ea eb; t=Transpose m {perm=0,2,1}; y=Neg t",
+     ""},
+    {"ea=Expand k #4,2,8; m=Mul ea ea; t=Transpose m {perm=0,2,1}; y=Neg t", ""},
     {"c=Cos x; t=Transpose c {perm=0,2,1}; y=Neg t", ""},
     {"m=Mul x k; t=Transpose m {perm=0,2,1}; y=Neg t", ""},
 };

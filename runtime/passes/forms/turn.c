@@ -52,16 +52,32 @@ static bool is_pick(const tni_graph *g, const tni_node *n) {
   return at && at->pub.kind == TN_VALUE_CONST && at->pub.rank == 1;
 }
 
-/* Operand i of a binary node, without an Expand or Tile that the other operand makes superfluous. */
-static tn_id binary_operand(const tni_graph *g, const tni_node *n, uint32_t i) {
-  const tni_node *wide = tni_unit_widens(g, n->pub.in[i]);
-  const tni_value *y = g->values[n->pub.out[0]], *other = tni_match_value(g, n->pub.in[!i]);
-  if (!wide) return n->pub.in[i];
-  const tni_value *x = tni_match_value(g, wide->pub.in[0]);
-  if (!x || x->pub.rank != y->pub.rank || !other || other->pub.rank != y->pub.rank) return n->pub.in[i];
+/* What v is an Expand or Tile of, where that has as many axes as y; else v itself. */
+static tn_id narrow_of(const tni_graph *g, tn_id v, const tni_value *y) {
+  const tni_node *wide = tni_unit_widens(g, v);
+  const tni_value *x = wide ? tni_match_value(g, wide->pub.in[0]) : NULL;
+  return x && x->pub.rank == y->pub.rank ? wide->pub.in[0] : v;
+}
+
+/* Every axis of y is spanned by a or by b. */
+static bool span_together(const tni_graph *g, tn_id a, tn_id b, const tni_value *y) {
+  const tni_value *va = tni_match_value(g, a), *vb = tni_match_value(g, b);
+  if (!va || !vb || va->pub.rank != y->pub.rank || vb->pub.rank != y->pub.rank) return false;
   for (uint32_t d = 0; d < y->pub.rank; d++)
-    if (x->pub.dims[d] != y->pub.dims[d] && other->pub.dims[d] != y->pub.dims[d]) return n->pub.in[i];
-  return wide->pub.in[0];
+    if (va->pub.dims[d] != y->pub.dims[d] && vb->pub.dims[d] != y->pub.dims[d]) return false;
+  return true;
+}
+
+/* Operand i of a binary node, without an Expand or Tile that the other operand makes superfluous. Where both have one,
+ * the first goes first, and what it leaves is what the second is held against. */
+static tn_id binary_operand(const tni_graph *g, const tni_node *n, uint32_t i) {
+  const tni_value *y = g->values[n->pub.out[0]];
+  const tn_id wide[2] = {n->pub.in[0], n->pub.in[1]};
+  if (wide[0] == wide[1]) return wide[i];
+  const tn_id narrow[2] = {narrow_of(g, wide[0], y), narrow_of(g, wide[1], y)};
+  const tn_id first = span_together(g, narrow[0], wide[1], y) ? narrow[0] : wide[0];
+  if (i == 0) return first;
+  return span_together(g, narrow[1], first, y) ? narrow[1] : wide[1];
 }
 
 static bool can_turn(const pass *p, tn_id v, uint32_t depth) {
