@@ -206,8 +206,12 @@ static const form sums[] = {
     {DIMS I J CAUSAL "p2=Unsqueeze ab #1,2; cp=And C p2; c2=Where cp 0 -inf; su=Reshape sk #2,1,1; kf=Cast KJ {to=1}; "
                      "al=Mul su kf; M=Add c2 al; " ATT,
      "?=Reshape ab step; y=Attention aq ak av ? pk pv - - sk {scale=0 softcap=0} causal"},
-    /* near misses: what stays has a row for each query; not low enough; nothing about positions */
+    /* near misses: what stays has a row for each query, or one number for all keys, which a mask would not broadcast;
+     * not low enough; nothing about positions */
     {DIMS I J CAUSAL "c2=Where C 0 -inf; M=Add c2 mp; " ATT, ""},
+    {DIMS I J CAUSAL "c2=Where C 0 -inf; M=Add c2 sk4; " ATT, ""},
+    {DIMS I J CAUSAL "c2=Where C 0 -inf; s3=Reshape sk #2,1,1; M=Add c2 s3; " ATT, ""},
+    {DIMS I J CAUSAL "c2=Where C 0 -inf; M=Add c2 u; " ATT, ""},
     {DIMS I J CAUSAL PAD LOW(
          "-9") "B=Shape am; b1=Slice B #0 #1; w1=Concat b1 #1 S1 T1 {axis=0}; e4=Expand PA w1; "
                "p2=Unsqueeze ab #1,2; l2=Where p2 -1e35 -1e38; l3=Where e4 0 l2; c2=Where C 0 -inf; "

@@ -347,9 +347,12 @@ static bool split_terms(const tni_graph *g, tn_id v, terms *t) {
   return true;
 }
 
+/* v has one row for all queries, with a number for every key: a mask whose keys are fewer is padded with -inf, not
+ * broadcast as a term of a sum is. */
 static bool one_row(const found *f, tn_id v) {
   const tni_value *x = f->m->g->values[v];
-  return x->pub.rank == 1 || (x->pub.rank >= 2 && x->pub.rank <= 4 && x->pub.dims[x->pub.rank - 2] == f->m->one);
+  if (x->pub.rank < 1 || x->pub.rank > 4 || x->pub.dims[x->pub.rank - 1] != f->dims[3]) return false;
+  return x->pub.rank == 1 || x->pub.dims[x->pub.rank - 2] == f->m->one;
 }
 
 /* Positions and slopes go, with conditions beside them once; of the others one row must be enough. */
