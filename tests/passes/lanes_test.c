@@ -51,6 +51,9 @@ static const form norms[] = {
      "?=LayerNormalization x c1 c2 {epsilon=1e-05} heads=2/2; y=Reshape ? #0,-1,4"},
     {"r=Reshape x #0,0,2,4; t=Transpose r {perm=0,2,1,3}; y=RMSNormalization t c1",
      "r=Reshape x #0,0,2,4; ?=RMSNormalization r c1 {epsilon=1e-05}; y=Transpose ? {perm=0,2,1,3}"},
+    /* a scale per head, which has its place in the order of the axes */
+    {"r=Reshape x #0,0,2,4; t=Transpose r {perm=0,2,1,3}; y=RMSNormalization t sk4", ""},
+    {"r=Reshape x #0,0,2,4; t=Transpose r {perm=0,2,1,3}; y=LayerNormalization t c1 sk4", ""},
     /* a row is all of the last axis */
     {"r=Reshape x #-1,8; y=RMSNormalization r w", ""},
 };

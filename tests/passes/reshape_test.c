@@ -133,6 +133,17 @@ static const form rows[] = {
     {"f=Reshape x #-1,4; n=Neg f; " BACK("n"), ""}, /* half a row */
 };
 
+/* A scale of its own for every row, of eight. */
+static const form row_scales[] = {
+    {FLAT "l=LayerNormalization f w8; " BACK("l"), ""},
+    {FLAT "l=RMSNormalization f w8; " BACK("l"), ""},
+};
+
+static void test_row_scales(void) {
+  static const form_sizes eight = {.b = 2, .s = 4};
+  run_forms_at(row_scales, sizeof row_scales / sizeof row_scales[0], tni_pass_rows, 1e-6, &eight);
+}
+
 static void test_repeat(void) { run_forms(repeat, sizeof repeat / sizeof repeat[0], tni_pass_repeat, 0); }
 static void test_rows(void) { run_forms(rows, sizeof rows / sizeof rows[0], tni_pass_rows, 1e-6); }
 static void test_forms(void) { run_forms(forms, sizeof forms / sizeof forms[0], tni_pass_reshape, 0); }
@@ -143,7 +154,8 @@ static void test_unflatten(void) {
 CU_pSuite suite_reshape(void) {
   CU_pSuite s = CU_add_suite("movement", NULL, NULL);
   return s && CU_add_test(s, "reshape", test_forms) && CU_add_test(s, "unflatten", test_unflatten) &&
-                 CU_add_test(s, "repeat", test_repeat) && CU_add_test(s, "rows", test_rows)
+                 CU_add_test(s, "repeat", test_repeat) && CU_add_test(s, "rows", test_rows) &&
+                 CU_add_test(s, "rows of their own scale", test_row_scales)
              ? s
              : NULL;
 }

@@ -67,6 +67,9 @@ static tn_status below_reshape(tni_graph *g, tni_node *n, const tni_node *split,
 tn_status tni_head_norm(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *err) {
   int64_t perm[TN_MAX_RANK], all, size;
   if (!is_plain_norm(g, n) || n->n_raw > 16 || n->pub.n_in > 3) return TN_OK;
+  const tn_expr row = tni_match_last_dim(g, n->pub.in[0]);
+  if (row == TNI_EXPR_NONE || !tni_ex_is_const(g->exprs, row, &size) || size < 1 || !weights_fit(g, n, size))
+    return TN_OK;
   const tni_node *turn = tni_match_node(g, n->pub.in[0], TN_OP_TRANSPOSE);
   if (turn && tni_match_rank(g, turn->pub.in[0], 4) && tni_match_perm(turn, 4, perm) && perm[0] == 0 && perm[1] == 2 &&
       perm[2] == 1) {
@@ -74,11 +77,8 @@ tn_status tni_head_norm(tni_graph *g, tni_node *n, uint32_t *fired, tn_error *er
     return below_transpose(g, n, turn, err);
   }
   const tni_node *split = tni_match_node(g, n->pub.in[0], TN_OP_RESHAPE);
-  const tn_expr last = split ? tni_match_last_dim(g, split->pub.in[0]) : TNI_EXPR_NONE,
-                row = tni_match_last_dim(g, n->pub.in[0]);
-  if (last == TNI_EXPR_NONE || row == TNI_EXPR_NONE || !tni_ex_is_const(g->exprs, last, &all) ||
-      !tni_ex_is_const(g->exprs, row, &size) || size < 1 || all <= size || all % size || !weights_fit(g, n, size))
-    return TN_OK;
+  const tn_expr last = split ? tni_match_last_dim(g, split->pub.in[0]) : TNI_EXPR_NONE;
+  if (last == TNI_EXPR_NONE || !tni_ex_is_const(g->exprs, last, &all) || all <= size || all % size) return TN_OK;
   if (g->values[split->pub.in[0]]->pub.rank >= TN_MAX_RANK) return TN_OK;
   ++*fired;
   return below_reshape(g, n, split, all / size, err);

@@ -30,6 +30,8 @@ static bool is_reduction(uint32_t op) {
          op == TN_OP_REDUCE_PROD;
 }
 
+static bool is_norm(uint32_t op) { return op == TN_OP_LAYER_NORMALIZATION || op == TN_OP_RMS_NORMALIZATION; }
+
 uint32_t tni_flat_axes_at(const tni_node *n) {
   const uint32_t op = n->pub.op;
   if (is_reduction(op) || op == TN_OP_SQUEEZE || op == TN_OP_UNSQUEEZE) return 1;
@@ -44,7 +46,7 @@ uint32_t tni_flat_shape_at(const tni_node *n) {
 bool tni_flat_axis(const tni_node *n, int64_t *axis) {
   if (!has_axis(n->pub.op)) return false;
   const bool last = n->pub.op == TN_OP_SOFTMAX || n->pub.op == TN_OP_LOG_SOFTMAX || n->pub.op == TN_OP_TOP_K ||
-                    n->pub.op == TN_OP_LAYER_NORMALIZATION || n->pub.op == TN_OP_RMS_NORMALIZATION;
+                    is_norm(n->pub.op);
   *axis = tni_attr_i(&n->pub, "axis", last ? -1 : 0);
   return true;
 }
@@ -164,6 +166,7 @@ static bool is_inside(const tni_flat *r, const tni_node *n) {
            leaves_first(g, n->pub.in[axes], g->values[op == TN_OP_UNSQUEEZE ? n->pub.out[0] : x]->pub.rank);
   if (!has_axis(op) || !axis_is_inner(r, n)) return false;
   const bool pairs = op == TN_OP_GATHER_ELEMENTS || op == TN_OP_SCATTER_ELEMENTS || op == TN_OP_CONCAT;
+  if (is_norm(op) && !operands_fit(r, n, false)) return false; /* a scale of its own for every row */
   return pairs ? operands_fit(r, n, true) : rest_is_const(g, n, 1);
 }
 
