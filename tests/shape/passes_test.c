@@ -174,15 +174,23 @@ static void test_cse(void) {
   cse_node(g, "Mul", "x d", "z", "");   /* a twin that is a graph output: it takes over the place of its twin */
   add_word(g, "h", "i32[]=1073741824"); /* the bits of 2.0f */
   cse_node(g, "Cast", "h", "w", "to=1");
-  tn_id out[3] = {tni_graph_find(g, "y"), tni_graph_find(g, "z"), tni_graph_find(g, "w")};
-  CU_ASSERT_EQUAL(tni_graph_set_io(g, &x, 1, out, 3), TN_OK);
+  for (int i = 0; i < 4; i++) { /* random numbers: two draws, unless both nodes say the same seed */
+    char name[] = {'r', (char)('0' + i), 0};
+    cse_node(g, i < 2 ? "RandomNormalLike" : "RandomUniformLike", "x", name, i < 2 ? "" : "seed=7.0f");
+  }
+  cse_node(g, "Sum", "r0 r1 r2 r3", "r", "");
+  tn_id out[4] = {tni_graph_find(g, "y"), tni_graph_find(g, "z"), tni_graph_find(g, "w"), tni_graph_find(g, "r")};
+  CU_ASSERT_EQUAL(tni_graph_set_io(g, &x, 1, out, 4), TN_OK);
   CU_ASSERT_EQUAL(tni_graph_finish(g, &err), TN_OK);
   CU_ASSERT_EQUAL(tni_infer_graph(g, &err), TN_OK);
   CU_ASSERT_EQUAL(tni_pass_cse(g, &n, &err), TN_OK);
-  CU_ASSERT_EQUAL(n, 4); /* d, m2, s2, the Mul of z */
+  CU_ASSERT_EQUAL(n, 5); /* d, m2, s2, the Mul of z, r3 */
   const tni_node *sum = tni_graph_node(g, 6);
   CU_ASSERT_EQUAL(sum->pub.in[0], sum->pub.in[1]);
   CU_ASSERT_NOT_EQUAL(sum->pub.in[0], sum->pub.in[2]);
+  const tni_node *draws = tni_graph_node(g, tni_graph_value(g, g->outputs[3])->pub.producer);
+  CU_ASSERT_NOT_EQUAL(draws->pub.in[0], draws->pub.in[1]);
+  CU_ASSERT_EQUAL(draws->pub.in[2], draws->pub.in[3]);
   CU_ASSERT_STRING_EQUAL(tni_graph_value(g, g->outputs[1])->pub.name, "z");
   CU_ASSERT_EQUAL(tni_graph_value(g, g->outputs[1])->pub.producer, 0);
   tni_graph_destroy(g);

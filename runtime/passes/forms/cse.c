@@ -99,9 +99,25 @@ static bool put_attr(cse_key *k, const tn_attr *a) {
   }
 }
 
+/* Random numbers without a seed: the node's name is the seed, so another node draws others. */
+static bool draws_by_name(const tni_node *n) {
+  const tn_attr *seed = tni_attr(&n->pub, "seed");
+  switch (n->pub.op) {
+    case TN_OP_RANDOM_NORMAL:
+    case TN_OP_RANDOM_NORMAL_LIKE:
+    case TN_OP_RANDOM_UNIFORM:
+    case TN_OP_RANDOM_UNIFORM_LIKE:
+    case TN_OP_MULTINOMIAL:
+    case TN_OP_BERNOULLI:
+      return !seed || !seed->n;
+    default:
+      return false;
+  }
+}
+
 static bool node_key(const tni_node *n, cse_key *k) {
   k->n = 0;
-  if (n->dead || !n->op || (n->op->flags & TNI_OPF_CONTROL)) return false;
+  if (n->dead || !n->op || (n->op->flags & TNI_OPF_CONTROL) || draws_by_name(n)) return false;
   put_u64(k, KEY_NODE);
   put_u64(k, n->op->row);
   put_u64(k, n->pub.n_in);
