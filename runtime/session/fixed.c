@@ -11,13 +11,13 @@ static bool is_fixed_state(const tn_model *m, uint32_t i) { return m->roles.kind
 /* Copies of all states: [n_inputs], NULL where an input is none. */
 static tn_status make_remembered(tn_session *s, tn_error *err) {
   tni_keep *k = s->keep;
-  if (k->remembered) return TN_OK;
-  void **all = TNI_NEW_ARRAY(s->mem, void *, s->model->n_inputs + 1);
-  if (!all) return tni_fail_memory(err, s->model->path);
-  k->remembered = all;
-  k->remembered_at = -1;
+  if (!k->remembered) {
+    k->remembered = TNI_NEW_ARRAY(s->mem, void *, s->model->n_inputs + 1);
+    k->remembered_at = -1;
+  }
+  if (!k->remembered) return tni_fail_memory(err, s->model->path);
   for (uint32_t i = 0; i < s->model->n_inputs; i++)
-    if (is_fixed_state(s->model, i) && !(all[i] = malloc(k->fed[i].t.bytes + 1)))
+    if (is_fixed_state(s->model, i) && !k->remembered[i] && !(k->remembered[i] = malloc(k->fed[i].t.bytes + 1)))
       return tni_fail_memory(err, k->fed[i].t.name);
   return TN_OK;
 }
@@ -63,6 +63,7 @@ tn_status tni_fixed_can_rewind(const tn_session *s, int64_t n, tn_error *err) {
 
 void tni_fixed_rewind(tn_session *s, int64_t n) {
   tni_keep *k = s->keep;
+  if (n == 0) k->remembered_at = -1; /* what follows is another text */
   if (!s->model->roles.n_fixed || n == k->length) return;
   for (uint32_t i = 0; i < s->model->n_inputs; i++) {
     if (!is_fixed_state(s->model, i)) continue;

@@ -149,6 +149,12 @@ int main(int argc, char **argv) {
   expect(next == here, "both go on alike");
 
   must(tn_session_truncate(s, 0, &err), "to the beginning");
+  step(s, prompt, 4);
+  step(s, prompt + 4, 3); /* position 4 is remembered */
+  must(tn_session_truncate(s, 0, &err), "to the beginning again");
+  step(s, prompt + 5, 6);
+  expect(tn_session_truncate(s, 4, &err) == TN_E_LIMIT, "a position of another text is not remembered");
+  must(tn_session_truncate(s, 0, &err), "to the beginning of what was asked");
   go_on(s, step(s, prompt, PROMPT), got);
   expect(same(got, want), "the same prompt again");
 
