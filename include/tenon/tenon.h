@@ -303,7 +303,8 @@ typedef struct tn_keep_opts {
   uint32_t flags, reserved; /* TN_KEEP_* */
 } tn_keep_opts;
 enum { TN_KEEP_SLOTS = 1 /* sequences have lengths of their own: tn_session_step_slots */ };
-/* TN_E_UNSUPPORTED: the model has no caches that can be kept. TN_E_NO_MEMORY with the bytes. Once per session. */
+/* TN_E_UNSUPPORTED: the model has no caches that can be kept. TN_E_NO_MEMORY with the bytes. Once per session; one
+ * that fails leaves the session as it was, so that less may be asked for. */
 TN_API TN_MUST_CHECK tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err);
 /* Runs one step. in[i] is the tensor of model input i, out[i] of model output i (their count is the model's).
  * in[i] is NULL for past inputs. An input that has no axis of positions, such as the keys and values that a decoder

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/memory/memory.h"
+#include "runtime/session/deadline.h"
 #include "runtime/session/feed.h"
 #include "runtime/session/fixed.h"
 #include "runtime/session/pieces.h"
@@ -48,7 +49,6 @@ static tn_status reserve_kept(tn_session *s, tn_error *err) {
 static tn_status check_keep(const tn_session *s, const tni_keep *k, tn_error *err) {
   const tn_model *m = s->model;
   if (m->roles.why_not) return tni_fail(err, TN_E_UNSUPPORTED, m->path, "%s", m->roles.why_not);
-  if (s->keep) return tni_fail(err, TN_E_INVALID, m->path, "the session keeps its caches already");
   if (k->batch < 1 || k->capacity < 1 || k->max_step < 1 || k->max_step > k->capacity)
     return tni_fail(err, TN_E_INVALID, m->path, "batch %lld, capacity %lld and max_step %lld make no session",
                     (long long)k->batch, (long long)k->capacity, (long long)k->max_step);
@@ -85,4 +85,15 @@ void tni_keep_release(tn_session *s) {
   if (!s->keep) return;
   tni_feed_release(s->model, s->keep->fed);
   tni_fixed_release(s);
+}
+
+/* Calls into a device that hangs would not come back: then the memory stays where it is. */
+void tni_keep_undo(tn_session *s) {
+  if (s->keep && !tni_model_hangs(s->model)) {
+    tni_pieces_release(s);
+    tni_states_drop(s);
+    tni_keep_release(s);
+  }
+  s->keep = NULL;
+  s->n_row_pos = 0;
 }

@@ -30,9 +30,11 @@ typedef struct tni_keep {
   struct tni_pieces *pieces; /* of prompts in flight, or NULL (pieces.c) */
 } tni_keep;
 
-/* Memory for steps of these sizes. Where it fails with a lost device, another session may take over (tn_session_keep).
- */
+/* Memory for steps of these sizes, of a session that keeps nothing yet. Where it fails with a lost device, another
+ * session may take over (tn_session_keep); what it leaves half made is for tni_keep_undo. */
 TN_MUST_CHECK tn_status tni_keep_make(tn_session *s, const tn_keep_opts *o, tn_error *err);
+/* The session keeps no caches, as before tni_keep_make. */
+void tni_keep_undo(tn_session *s);
 void tni_keep_release(tn_session *s);
 
 #endif

@@ -61,9 +61,12 @@ static tn_status measure_piece(tn_session *s, const tni_sexec *x, int64_t rows, 
 
 /* One executor for all: its arrays and records are for so many tasks. */
 static tn_status widen_piece(tn_session *s, tni_sexec *x, uint32_t cap, tn_error *err) {
+  tni_executor *wide = NULL;
+  const tn_status st = tni_executor_create(s, x, cap, &wide, err);
+  if (st != TN_OK) return st;
   tni_executor_destroy(x->executor);
-  x->executor = NULL;
-  return tni_executor_create(s, x, cap, &x->executor, err);
+  x->executor = wide;
+  return TN_OK;
 }
 
 tn_status tni_pieces_plan(tn_session *s, tn_error *err) {

@@ -38,9 +38,11 @@ tn_status tn_session_keep(tn_session *s, const tn_keep_opts *o, tn_error *err) {
     err = &local;
   }
   s = tni_session_now(s);
+  if (s->keep) return tni_fail(err, TN_E_INVALID, s->model->path, "the session keeps its caches already");
   tn_status st = tni_keep_make(s, o, err);
-  if (tni_files_failed(s->model, &st, err)) return st;
-  return tni_failover(s, st, err) ? TN_OK : st;
+  if (!tni_files_failed(s->model, &st, err) && tni_failover(s, st, err)) return TN_OK;
+  if (st != TN_OK) tni_keep_undo(s);
+  return st;
 }
 
 /* --- step -------------------------------------------------------------------------------------------------------- */

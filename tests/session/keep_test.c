@@ -409,6 +409,34 @@ static void test_ran_before(void) {
   free(want);
 }
 
+/* Caches for more positions than there is memory for: the session is as before, and less may be asked for. */
+static void test_too_large(void) {
+  decoder d, e;
+  char path[1024];
+  float *got = calloc(TOKENS * VOCAB, sizeof *got), *want = calloc(TOKENS * VOCAB, sizeof *want);
+  model_path(0, path, sizeof path);
+  CU_ASSERT_FATAL(got && want && open_decoder(&d, path, profiles[1]) && open_decoder(&e, path, profiles[1]));
+  for (int i = 0; i < 2; i++) {
+    const tn_keep_opts large = {.h = {sizeof large, 1, 0},
+                                .capacity = i ? INT64_C(100000000000) : INT64_C(4000000000000000000),
+                                .max_step = 8};
+    tn_error_init(&d.r.err);
+    CU_ASSERT_NOT_EQUAL(tn_session_keep(d.r.s, &large, &d.r.err), TN_OK);
+    CU_ASSERT_PTR_NULL(strstr(d.r.err.message, "already"));
+    CU_ASSERT_EQUAL(tn_session_step(d.r.s, 0, d.in, d.outs, 1, &d.r.err), TN_E_INVALID);
+    CU_ASSERT_EQUAL(tn_session_max_step(d.r.s), 0);
+  }
+  CU_ASSERT(run_after(&d, TN_PHASE_ANY, 4, 1, got) && run_after(&e, TN_PHASE_ANY, 4, 1, want));
+  CU_ASSERT_EQUAL(memcmp(got, want, d.vocab * sizeof *got), 0);
+  CU_ASSERT_FATAL(keep(&d, 1, 12, 8) && keep(&e, 1, 12, 8));
+  CU_ASSERT(step(&d, 1, 0, 8, 0, 0, got) && step(&e, 1, 0, 8, 0, 0, want));
+  CU_ASSERT_EQUAL(memcmp(got, want, 8 * d.vocab * sizeof *got), 0);
+  rig_finish(&d.r);
+  rig_finish(&e.r);
+  free(got);
+  free(want);
+}
+
 void suite_keep(void) {
   CU_pSuite s = CU_add_suite("caches kept in place", NULL, NULL);
   CU_add_test(s, "however it is cut, whatever the bucket", test_cuts);
@@ -419,4 +447,5 @@ void suite_keep(void) {
   CU_add_test(s, "limits and wrong calls", test_errors);
   CU_add_test(s, "grown in a run of another placement", test_grown);
   CU_add_test(s, "after a plain run of the first step's sizes", test_ran_before);
+  CU_add_test(s, "more than there is room for, then less", test_too_large);
 }
