@@ -69,13 +69,16 @@ static tn_status move_caches(tn_session *to, tn_session *from, tn_error *err) {
   if (!same_states(to->model, from->model))
     return tni_fail(err, TN_E_INTERNAL, from->model->path, "placed again, the model has other caches");
   tn_status st = keep_again(to, &o, err);
+  to = tni_session_now(to);
   if (st == TN_OK && k->slots) return tni_slots_move(to, from, err);
   if (st == TN_OK) st = tni_states_hold(from, k->length, err);
   if (st == TN_OK) st = tni_states_move(to, from, k->length, err);
   if (st == TN_OK && k->length) st = tni_feed_share(to, from, k->length, err);
   if (st == TN_OK && k->length) st = tni_fixed_share(to, from, k->length, err);
-  if (st == TN_OK) to->keep->length = k->length;
-  return st;
+  if (st != TN_OK) return st;
+  to->keep->length = k->length;
+  to->keep->gaps = k->gaps;
+  return TN_OK;
 }
 
 static void take_over(tn_session *s, tn_session *n) {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "runtime/memory/run.h"
+#include "runtime/session/keep.h"
 #include "session_test.h"
 
 enum { MAX_IN = 64, TOKENS = 23, VOCAB = 4096 };
@@ -437,6 +438,28 @@ static void test_too_large(void) {
   free(want);
 }
 
+/* What takes over a batch with padding knows that it has some. */
+static void test_gaps_move(void) {
+  decoder d;
+  char path[1024];
+  float *got = calloc(2 * TOKENS * VOCAB, sizeof *got);
+  model_path(0, path, sizeof path);
+  const char *const profile = "plugins:\n  - {name: fake-engine, options: {fail_after: 20}}\n  - host\n";
+  CU_ASSERT_FATAL(got && open_decoder(&d, path, profile));
+  CU_ASSERT_FATAL(keep(&d, 2, 40, 0));
+  CU_ASSERT(step(&d, 2, 0, 9, 4, 0, got));
+  CU_ASSERT_EQUAL(tn_runtime_losses(d.r.rt, NULL), 0);
+  CU_ASSERT(d.r.s->keep->gaps);
+  /* Each one after the padding brings a mask of its own, of which none has a zero. */
+  for (int64_t k = 0; k < 12 && !d.r.s->next; k++) CU_ASSERT(step(&d, 2, 9 + k, 1, 0, 1, got));
+  CU_ASSERT_PTR_NOT_NULL_FATAL(d.r.s->next);
+  CU_ASSERT(d.r.s->next->keep->gaps);
+  CU_ASSERT_EQUAL(tn_session_truncate(d.r.s, 0, &d.r.err), TN_OK);
+  CU_ASSERT_FALSE(d.r.s->next->keep->gaps);
+  rig_finish(&d.r);
+  free(got);
+}
+
 void suite_keep(void) {
   CU_pSuite s = CU_add_suite("caches kept in place", NULL, NULL);
   CU_add_test(s, "however it is cut, whatever the bucket", test_cuts);
@@ -448,4 +471,5 @@ void suite_keep(void) {
   CU_add_test(s, "grown in a run of another placement", test_grown);
   CU_add_test(s, "after a plain run of the first step's sizes", test_ran_before);
   CU_add_test(s, "more than there is room for, then less", test_too_large);
+  CU_add_test(s, "padding, after a device is lost", test_gaps_move);
 }
