@@ -21,7 +21,9 @@ static tn_status load_next(tn_model *m, tn_error *err) {
                            .n_dims = m->n_fixed,
                            .disabled_passes = m->disabled,
                            .n_disabled_passes = m->n_disabled,
-                           .order_seed = m->order_seed};
+                           .order_seed = m->order_seed,
+                           .overridable = m->overridable,
+                           .n_overridable = m->n_overridable};
   tn_model *next = NULL;
   if (m->next) return TN_OK;
   tn_status st = tn_model_load(m->rt, m->path, &o, &next, err);

@@ -198,6 +198,41 @@ static void test_device_lost(void) {
   rig_finish(&other);
 }
 
+/* What a run may give instead of an initializer it may give after a loss, too. */
+static void test_lost_overridable(void) {
+  static const char *const names[] = {"row"};
+  static float row[K] = {1, -2, 3, -4, 5, -6, 7, -8}, mine[K] = {8, 7, 6, 5, 4, 3, 2, 1};
+  rig r;
+  tn_model *m = NULL;
+  tn_session *s = NULL;
+  wbuf unused = product("Neg:n:x:y", "y"), g = {0}; /* fills x */
+  wb_free(&unused);
+  wb_msg(&g, G_NODE, onnx_node("Add", "one", "x,row", "y"));
+  wb_str(&g, G_NAME, "g");
+  wb_msg(&g, G_INIT, onnx_tensor_raw("row", TN_DT_F32, "8", row, sizeof row));
+  wb_msg(&g, G_INPUT, onnx_value("x", TN_DT_F32, "n,8"));
+  wb_msg(&g, G_INPUT, onnx_value("row", TN_DT_F32, "8"));
+  wb_msg(&g, G_OUTPUT, onnx_value("y", TN_DT_F32, NULL));
+  CU_ASSERT_EQUAL_FATAL(rig_init(&r, "plugins:\n  - {name: fake-engine, options: {fail_after: 2}}\n  - host\n"), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(rig_load(&r, onnx_model(g, 17), 0), TN_OK);
+  const tn_model_opts o = {.h = {sizeof o, 1, 0}, .overridable = names, .n_overridable = 1};
+  CU_ASSERT_EQUAL_FATAL(tn_model_load(r.rt, r.m->path, &o, &m, &r.err), TN_OK);
+  CU_ASSERT_EQUAL_FATAL(tn_session_create(m, &s, &r.err), TN_OK);
+  for (int k = 0; k < 4; k++) {
+    const tn_tensor x = f32_tensor("x", x_data, 2, 1, K, 0), given = f32_tensor("row", mine, 1, K, 0, 0);
+    const tn_tensor *in[] = {&x, &given};
+    tn_tensor out = {.h = {sizeof out, 1, 0}};
+    const tn_status st = tn_session_run(s, 0, in, k % 2 ? 2 : 1, &out, 1, &r.err);
+    if (st != TN_OK) printf("\n    %s\n", r.err.message);
+    CU_ASSERT_EQUAL_FATAL(st, TN_OK);
+    for (int i = 0; i < K; i++) CU_ASSERT_EQUAL(((const float *)out.data)[i], x_data[i] + (k % 2 ? mine : row)[i]);
+  }
+  CU_ASSERT_EQUAL(tn_runtime_losses(r.rt, NULL), 1);
+  tn_session_destroy(s);
+  tn_model_destroy(m);
+  rig_finish(&r);
+}
+
 static void count_tracks(void *user, const tn_trace_event *e) {
   ((int *)user)[strncmp(e->track, "sched-matmul", 12) == 0]++;
 }
@@ -253,6 +288,7 @@ void suite_plugins(void) {
   CU_add_test(s, "infinities of a plugin, and of a model", test_strange);
   CU_add_test(s, "an engine with memory of its own", test_engine);
   CU_add_test(s, "a device that is lost", test_device_lost);
+  CU_add_test(s, "values instead of initializers, after a device is lost", test_lost_overridable);
   CU_add_test(s, "phases", test_phases);
   CU_add_test(s, "require", test_require);
 }
