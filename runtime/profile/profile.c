@@ -231,6 +231,13 @@ static tn_status read_plugin_path(profile_reader *r, const tni_yaml *y) {
   return TN_OK;
 }
 
+/* 0 is how the profile holds a limit that is not stated, so nobody may state it. */
+static tn_status read_limit(profile_reader *r, const tni_yaml *y, const char *key, uint64_t *bytes) {
+  const tn_status st = tni_yaml_size(&r->doc, y, key, bytes, r->err);
+  if (st != TN_OK || *bytes) return st;
+  return tni_yaml_fail(&r->doc, y, r->err, "'%s' must be more than 0", key);
+}
+
 static tn_status read_cache(profile_reader *r, const tni_yaml *y) {
   static const char *const keys[] = {"dir", "max_bytes", NULL};
   tn_status st = tni_yaml_want(&r->doc, y, TNI_YAML_MAP, "cache", r->err);
@@ -238,7 +245,7 @@ static tn_status read_cache(profile_reader *r, const tni_yaml *y) {
   if (st != TN_OK) return st;
   const tni_yaml *dir = tni_yaml_get(y, "dir"), *max = tni_yaml_get(y, "max_bytes");
   if (dir) st = read_path(r, dir, "cache.dir", &r->p->cache_dir);
-  if (st == TN_OK && max) st = tni_yaml_size(&r->doc, max, "cache.max_bytes", &r->p->cache_max_bytes, r->err);
+  if (st == TN_OK && max) st = read_limit(r, max, "cache.max_bytes", &r->p->cache_max_bytes);
   return st;
 }
 
@@ -249,7 +256,7 @@ static tn_status read_load(profile_reader *r, const tni_yaml *y) {
   if (st != TN_OK) return st;
   const tni_yaml *bytes = tni_yaml_get(y, "max_bytes"), *steps = tni_yaml_get(y, "max_steps");
   int64_t v = 0;
-  if (bytes) st = tni_yaml_size(&r->doc, bytes, "load.max_bytes", &r->p->load_max_bytes, r->err);
+  if (bytes) st = read_limit(r, bytes, "load.max_bytes", &r->p->load_max_bytes);
   if (st == TN_OK && steps) st = tni_yaml_int(&r->doc, steps, "load.max_steps", 1, INT64_MAX, &v, r->err);
   r->p->load_max_steps = (uint64_t)v;
   return st;

@@ -49,6 +49,9 @@ static const bad table[] = {
     {"cache: {max_bytes: -1}\n", "p.yaml:1:20", "a size such as"},
     {"cache: {max_bytes: 8GG}\n", "p.yaml:1:20", "a size such as"},
     {"cache: {max_bytes: 99999999999T}\n", "p.yaml:1:20", "a size such as"},
+    {"cache: {max_bytes: 0}\n", "p.yaml:1:20", "'cache.max_bytes' must be more than 0"},
+    {"load: {max_bytes: 0}\n", "p.yaml:1:19", "'load.max_bytes' must be more than 0"},
+    {"load: {max_steps: 0}\n", "p.yaml:1:19", "out of range"},
     {"cache: {dir: ~/x}\n", "p.yaml:1:14", "not expanded"},
     /* ranges and names */
     {"threads: -1\n", "p.yaml:1:10", "out of range [0, 1024]"},

@@ -146,9 +146,9 @@ static void test_sizes(void) {
            {"2T", UINT64_C(2) << 40}};
   for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
     char text[64];
-    snprintf(text, sizeof text, "cache: {max_bytes: %s}\n", t[i].text);
+    snprintf(text, sizeof text, "memory: %s\n", t[i].text);
     tni_profile *p = good(text);
-    CU_ASSERT_EQUAL(p->cache_max_bytes, t[i].bytes);
+    CU_ASSERT_EQUAL(p->memory, t[i].bytes);
     tni_profile_destroy(p);
   }
 }
