@@ -313,7 +313,9 @@ TN_API TN_MUST_CHECK tn_status tn_session_keep(tn_session *s, const tn_keep_opts
  * ([batch, n]); NULL: ones. Where a model counts a sequence's rows from it (GroupQueryAttention), its zeros are on the
  * right, within the session's first step: a sequence goes on after its last one. out[i] NULL: not wanted; present
  * outputs cannot be asked for. rows: 1 for the logits of the last position only, 0 for all. Outputs are memory of the
- * session until its next call. TN_E_LIMIT: the capacity is reached, or n > max_step. A step that fails changes nothing.
+ * session until its next call. TN_E_LIMIT: the capacity is reached, or n > max_step. A step that fails changes nothing,
+ * unless it was several pieces (max_step): those that ran may have taken the place in rings of what was there before.
+ * Then steps and tn_session_truncate to that length give TN_E_LIMIT, and only going back to 0 is sure.
  * Where phases have placements of their own, one position is decoded and more are prefilled, whatever phase says. */
 TN_API TN_MUST_CHECK tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const *in,
                                                tn_tensor *const *out, uint32_t rows, tn_error *err);

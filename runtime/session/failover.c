@@ -73,7 +73,7 @@ static tn_status move_caches(tn_session *to, tn_session *from, tn_error *err) {
   tn_status st = keep_again(to, &o, err);
   to = tni_session_now(to);
   if (st == TN_OK && k->slots) return tni_slots_move(to, from, err);
-  if (st == TN_OK) st = tni_states_hold(from, k->length, err);
+  if (st == TN_OK && tni_states_hold(from, k->length, err) != TN_OK) st = TN_E_DEVICE_LOST; /* a failed step's pieces */
   if (st == TN_OK) st = tni_states_move(to, from, k->length, err);
   if (st == TN_OK && k->length) st = tni_feed_share(to, from, k->length, err);
   if (st == TN_OK && k->length) st = tni_fixed_share(to, from, k->length, err);

@@ -271,7 +271,7 @@ tn_status tni_pieces_step(tn_session *s, tni_sexec *x, const tn_tensor *const *i
   for (int64_t at = 0; st == TN_OK && at < n;) st = run_wave(s, x, in, out, n, &at, rows, err);
   __atomic_store_n(&s->cancel, 0, __ATOMIC_RELAXED);
   if (st == TN_OK) return TN_OK;
-  k->length = before; /* what waves before it left in the caches was never there */
+  k->length = before; /* what waves before it left in the caches was never there, but rings may have lost what was */
   tni_feed_clear(s);
   return st;
 }

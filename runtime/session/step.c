@@ -166,6 +166,7 @@ static tn_status step_session(tn_session *s, const tn_tensor *const *in, tn_tens
                     k ? "the session runs slots: tn_session_step_slots" : "tn_session_keep comes first");
   tn_status st = read_inputs(s, in, &n, &same, err);
   if (st == TN_OK) st = check_room(k, n, err);
+  if (st == TN_OK) st = tni_states_hold(s, k->length, err); /* not after pieces that failed (pieces.c) */
   tni_sexec *x = exec_of(s, n);
   if (st == TN_OK) k->gaps = k->gaps || tni_feed_has_zero(s, in);
   if (st == TN_OK && x->exec->chunk && n > x->exec->chunk) return tni_pieces_step(s, x, in, out, n, rows, err);
@@ -313,7 +314,7 @@ tn_status tn_session_truncate(tn_session *s, int64_t n, tn_error *err) {
   if (!s->keep || s->keep->slots || n < 0 || n > s->keep->length)
     return tni_fail(err, TN_E_INVALID, s->model->path, "cannot keep %lld of %lld positions", (long long)n,
                     (long long)tn_session_length(s));
-  tn_status st = n < s->keep->length ? tni_states_hold(s, n, err) : TN_OK;
+  tn_status st = tni_states_hold(s, n, err);
   if (st == TN_OK) st = tni_fixed_can_rewind(s, n, err);
   if (st != TN_OK) return st;
   tni_fixed_rewind(s, n);

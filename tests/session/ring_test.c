@@ -222,6 +222,64 @@ static void test_cancel_anywhere(void) {
   free(got);
 }
 
+#define PIECES                                                                              \
+  "chunks_in_flight: 1\nphases: {prefill: [fake-engine, host], decode: [host]}\nplugins:\n" \
+  "  - {name: fake-engine, options: {chunk: 16%s}}\n  - host\n"
+
+typedef struct countdown {
+  tn_session *s;
+  _Atomic int left; /* events until it is cancelled */
+} countdown;
+
+static void cancel_at(void *user, const tn_trace_event *e) {
+  countdown *c = user;
+  (void)e;
+  if (c->left-- == 0) tn_session_cancel(c->s);
+}
+
+/* A prompt of several pieces, of which some ran before it failed: they stand where the ring held what came before. */
+static void test_failed_pieces(void) {
+  walk w;
+  char profile[200];
+  countdown c = {.left = -1};
+  float *want = walk_logits(HOST ALL, 20, 33, walk_cuts[0], NULL), *got = calloc(LONG * VOCAB, sizeof *got);
+  snprintf(profile, sizeof profile, PIECES, "");
+  CU_ASSERT_FATAL(want && got && walk_begin(&w, profile, 20, 33) && walk_keep(&w, w.r.s, CAPACITY, 0));
+  CU_ASSERT_EQUAL(walk_step(&w, w.r.s, 80), TN_OK);
+  c.s = w.r.s;
+  tn_session_trace(w.r.s, cancel_at, &c);
+  CU_ASSERT_EQUAL(walk_step(&w, w.r.s, 16), TN_OK); /* how many events a piece has */
+  const int piece = -1 - c.left;
+  c.left = 6 * piece + piece / 2;
+  CU_ASSERT_EQUAL(walk_step(&w, w.r.s, 130), TN_E_CANCELLED);
+  tn_session_trace(w.r.s, NULL, NULL);
+  CU_ASSERT_EQUAL(tn_session_length(w.r.s), 96);
+  CU_ASSERT_EQUAL(tn_session_truncate(w.r.s, 96, &w.r.err), TN_E_LIMIT);
+  CU_ASSERT_EQUAL(walk_step(&w, w.r.s, 1), TN_E_LIMIT);
+  CU_ASSERT_PTR_NOT_NULL(strstr(w.r.err.message, "cannot go on from position 96"));
+  CU_ASSERT_EQUAL(tn_session_truncate(w.r.s, 0, &w.r.err), TN_OK);
+  CU_ASSERT(walk_steps(&w, w.r.s, walk_cuts[0], LONG, got) && walk_same(want, got));
+  rig_finish(&w.r);
+  free(want);
+  free(got);
+}
+
+/* The same where the device is lost: what takes over has no positions. */
+static void test_lost_pieces(void) {
+  walk w;
+  char profile[200];
+  float *want = walk_logits(HOST ALL, 20, 33, walk_cuts[0], NULL), *got = calloc(LONG * VOCAB, sizeof *got);
+  snprintf(profile, sizeof profile, PIECES, ", fail_after: 25");
+  CU_ASSERT_FATAL(want && got && walk_begin(&w, profile, 20, 33) && walk_keep(&w, w.r.s, CAPACITY, 0));
+  CU_ASSERT_EQUAL(walk_step(&w, w.r.s, 80), TN_OK);
+  CU_ASSERT_EQUAL(walk_step(&w, w.r.s, 146), TN_E_DEVICE_LOST);
+  CU_ASSERT_EQUAL(tn_session_length(w.r.s), 0);
+  CU_ASSERT(walk_steps(&w, w.r.s, walk_cuts[0], LONG, got) && walk_same(want, got));
+  rig_finish(&w.r);
+  free(want);
+  free(got);
+}
+
 /* Into rings of other sizes, which hold less or more. */
 void test_share(void) {
   walk w;
@@ -452,6 +510,8 @@ int main(void) {
   CU_add_test(s, "a cancelled step", test_cancel);
   CU_add_test(s, "verbs of fresh sessions", test_fresh);
   CU_add_test(s, "steps of two devices, cancelled at any moment", test_cancel_anywhere);
+  CU_add_test(s, "a prompt of several pieces that fails", test_failed_pieces);
+  CU_add_test(s, "a prompt of several pieces whose device is lost", test_lost_pieces);
   CU_add_test(s, "share", test_share);
   CU_add_test(s, "saved to a file", test_saved);
   CU_add_test(s, "slots", test_slots);
