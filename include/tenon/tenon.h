@@ -316,7 +316,10 @@ TN_API TN_MUST_CHECK tn_status tn_session_keep(tn_session *s, const tn_keep_opts
  * session until its next call. TN_E_LIMIT: the capacity is reached, or n > max_step. A step that fails changes nothing,
  * unless it was several pieces (max_step): those that ran may have taken the place in rings of what was there before.
  * Then steps and tn_session_truncate to that length give TN_E_LIMIT, and only going back to 0 is sure.
- * Where phases have placements of their own, one position is decoded and more are prefilled, whatever phase says. */
+ * Where phases have placements of their own, one position is decoded and more are prefilled, whatever phase says.
+ * Where a model has other rotary tables for long texts (LongRoPE), those for the length with this step are taken: a
+ * prompt past that limit is one step, and a text that grows past it is run again from 0. What mixes both is logged
+ * once. */
 TN_API TN_MUST_CHECK tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const *in,
                                                tn_tensor *const *out, uint32_t rows, tn_error *err);
 /* Most positions of one step. */

@@ -151,6 +151,7 @@ static tn_status apply_renumbering(renumber *r) {
   move_ids(r, &g->step_pos, 1);
   move_ids(r, &g->step_valid, 1);
   move_ids(r, &g->total_rows, 1);
+  move_ids(r, &g->tables, 1);
   uint32_t live = 0;
   for (tn_id i = 0; i < g->n_nodes; i++) {
     tni_node *node = g->nodes[i];

@@ -16,7 +16,7 @@ tn_status tni_graph_create(tni_exprs *exprs, const char *name, tni_graph **out, 
   if (g->arena && g->exprs) tni_arena_bill(g->arena, tni_ex_budget(g->exprs));
   g->names = tni_map_create_lent();
   g->name = g->arena ? tni_arena_strdup(g->arena, name ? name : "") : NULL;
-  g->twice = g->total_rows = g->step_pos = g->step_valid = g->rows_symbol = g->rows_end = TN_NONE;
+  g->twice = g->total_rows = g->step_pos = g->step_valid = g->tables = g->rows_symbol = g->rows_end = TN_NONE;
   g->rows_limit = g->padded = g->step = g->past_rows = TNI_EXPR_NONE;
   g->padded_symbol = TN_NONE;
   if (!g->exprs || !g->names || !g->name) {

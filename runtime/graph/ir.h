@@ -140,6 +140,10 @@ struct tni_graph {
   /* How many rows there are with this run, as such a node is told (its total_sequence_length); TN_NONE: not said, or
    * the value was left out since. Shape rules read its element. */
   tn_id total_rows;
+  /* STEP value int64 [1]: where the rotary tables begin, in one that joins several, that the length of the whole text
+   * chooses (pass `tables`). Its element says it by the rows there are with this run; a session that keeps its caches
+   * writes it for the text that a run is a part of. TN_NONE: there is no such choice. */
+  tn_id tables;
   /* Symbol: how many rows of logits, counted from the end, a run computes (pass `last_rows`); TN_NONE: all. */
   tn_id rows_symbol;
   tn_id rows_end;     /* symbol: where they end; rows of the sequence after it are padding. With rows_symbol */

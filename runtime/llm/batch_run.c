@@ -302,7 +302,9 @@ static tn_status run_alone(tn_batch *b, tni_text *t, size_t n, size_t more, bool
   const bool decodes = tni_text_decodes(t);
   const int64_t began = tni_now_ns();
   c->n = c->fed + n;
+  c->whole = all;
   const tn_status st = tni_chat_step(c, !more, &logits, &rows, &vocab, err);
+  c->whole = 0;
   c->n = all;
   if (st == TN_OK && decodes) tni_batch_took(b, n, tni_now_ns() - began);
   if (st == TN_OK && wants) tni_text_token(b, t, logits, vocab);

@@ -6,6 +6,7 @@
 
 #include "runtime/base/base.h"
 #include "runtime/llm/lm.h"
+#include "runtime/session/session.h"
 
 tn_status tni_chat_keep(tn_chat *c, tn_error *err) {
   const tni_lm_io *io = &c->lm->io;
@@ -98,14 +99,27 @@ static bool began_anew(const tn_chat *c, tn_status st, size_t from) {
   return st == TN_E_DEVICE_LOST && from && tn_session_length(c->session) == 0;
 }
 
+size_t tni_chat_may_guess(const tn_chat *c, size_t n) {
+  const int64_t limit = c->kept ? tni_long_limit(c->session) : INT64_MAX, at = (int64_t)c->n;
+  return at <= limit && (int64_t)n > limit - at ? (size_t)(limit - at) : n;
+}
+
 tn_status tni_chat_keep_step(tn_chat *c, bool last_only, const float **logits, size_t *rows, size_t *vocab,
                              tn_error *err) {
   const size_t from = c->fed, total = c->n - from;
   const wanted want = {last_only, logits, vocab}, nothing = {true, NULL, NULL};
+  const int64_t text = (int64_t)(c->n > c->whole ? c->n : c->whole);
+  tn_status st = TN_OK;
   if (total == 0) return tni_fail(err, TN_E_INVALID, "ids", "there is no token to run");
-  tn_status st = run_range(c, from, c->n, &want, err);
+  tni_long_text(c->session, text);
+  if (from && !tni_long_serves(c->session, text)) {
+    st = tn_session_truncate(c->session, 0, err);
+    if (st == TN_OK) st = run_range(c, 0, from, &nothing, err);
+  }
+  if (st == TN_OK) st = run_range(c, from, c->n, &want, err);
   if (began_anew(c, st, from)) {
     tni_error_begin(err);
+    tni_long_text(c->session, text);
     st = run_range(c, 0, from, &nothing, err);
     if (st == TN_OK) st = run_range(c, from, c->n, &want, err);
   }

@@ -162,7 +162,8 @@ tn_status tni_gen_guess(tni_gen *g, size_t most, bool draft, int32_t *ids, size_
   draft = draft && c->draft;
   *n = 0;
   if (left < 2 || !most) return TN_OK;
-  most = less(most, left - 1);
+  most = tni_chat_may_guess(c, less(most, left - 1));
+  if (!most) return TN_OK;
   if (!g->ahead) g->ahead = less(lookup, LOOKUP_FIRST);
   if (g->waits)
     g->waits--;

@@ -74,6 +74,7 @@ struct tn_chat {
   tni_source *source; /* of an encoder-decoder, or NULL */
   int32_t *history;
   size_t n, cap, fed; /* tokens; those in the cache */
+  size_t whole;       /* tokens of the text that those are a part of, where n hides some (batch_run.c); else 0 */
   int64_t context;    /* positions that it may have */
   tni_pace pace;      /* of guesses of a text alone */
   tni_chat_mem *feed; /* [n_in] what each input points to */
@@ -99,6 +100,8 @@ TN_MUST_CHECK tn_status tni_chat_step(tn_chat *c, bool last_only, const float **
 TN_MUST_CHECK tn_status tni_chat_keep(tn_chat *c, tn_error *err);
 TN_MUST_CHECK tn_status tni_chat_keep_step(tn_chat *c, bool last_only, const float **logits, size_t *rows,
                                            size_t *vocab, tn_error *err);
+/* At most n guesses: none brings the text past a limit where all of it is run again (runtime/session/long_text.h). */
+size_t tni_chat_may_guess(const tn_chat *c, size_t n);
 /* Pieces that both ways share. run: the session's step or run. put_ints: n integers of a model's type, src[i] or base +
  * i. */
 TN_MUST_CHECK tn_status tni_chat_run(tn_chat *c, uint32_t phase, bool last_only, tn_error *err);

@@ -203,6 +203,10 @@ static tn_status write_steps(tn_session *s, tni_sexec *x, const int64_t *dims, t
     tni_sregion *q = &x->regions[i];
     if (r->kind != TNI_R_STEP || r->value == s->model->graph->step_pos || r->value == s->model->graph->step_valid)
       continue;
+    if (s->tables && r->value == s->model->graph->tables) {
+      memcpy(q->ptr, s->tables, sizeof *s->tables);
+      continue;
+    }
     tn_status st = tni_step_write(s->model->graph, r->value, dims, x->exec->view.n_symbols, q->ptr, q->bytes);
     const char *name = tni_graph_value(s->model->graph, r->value)->pub.name;
     if (st != TN_OK) return tni_fail(err, st, name, "'%s' cannot be computed from the inputs' dims", name);

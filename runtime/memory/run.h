@@ -123,6 +123,7 @@ struct tn_session {
   int64_t pos, valid;          /* what the STEP values of the caches say */
   int64_t *row_pos;            /* [n_row_pos] pos of each sequence, where they differ (lengths.h); ours */
   int64_t n_row_pos;           /* 0: they do not */
+  const int64_t *tables;       /* what is written as tni_graph.tables; NULL: its element, as the dims say */
   struct tni_keep *keep;       /* of a session that keeps its caches (keep.h), or NULL */
   uint64_t looked_up;          /* rows of tables since they were dropped */
   struct tni_capture *capture; /* results so far (capture.h), or NULL */

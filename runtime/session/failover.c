@@ -6,6 +6,7 @@
 #include "runtime/session/deadline.h"
 #include "runtime/session/feed.h"
 #include "runtime/session/fixed.h"
+#include "runtime/session/long_text.h"
 #include "runtime/session/losses.h"
 #include "runtime/session/slots.h"
 #include "runtime/session/state.h"
@@ -80,6 +81,8 @@ static tn_status move_caches(tn_session *to, tn_session *from, tn_error *err) {
   if (st != TN_OK) return st;
   to->keep->length = k->length;
   to->keep->gaps = k->gaps;
+  tni_long_text(to, k->longer.text);
+  tni_long_share(to, from);
   return TN_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/session/deadline.h"
 #include "runtime/session/feed.h"
 #include "runtime/session/fixed.h"
+#include "runtime/session/long_text.h"
 #include "runtime/session/pieces.h"
 #include "runtime/session/slots.h"
 #include "runtime/session/state.h"
@@ -31,6 +32,7 @@ static tn_status reserve_kept(tn_session *s, tn_error *err) {
   const int64_t total = tni_chunk_total(m, k->capacity, k->capacity);
   const int64_t chunk = tni_model_chunk(m), most = chunk ? chunk : k->max_step;
   tn_status st = tni_feed_size(s, k->fed, 1, err);
+  if (st == TN_OK) st = tni_long_find(s, err);
   if (st == TN_OK) st = tni_feed_bind(s, k->fed, 1, total, 1, 1, err);
   if (st == TN_OK) st = tni_states_fit(s, s->dims, k->capacity, most, true, err);
   for (uint32_t i = 0; st == TN_OK && i < m->n_execs; i++) {
@@ -95,5 +97,6 @@ void tni_keep_undo(tn_session *s) {
     tni_keep_release(s);
   }
   s->keep = NULL;
+  s->tables = NULL;
   s->n_row_pos = 0;
 }

@@ -15,6 +15,16 @@ typedef struct tni_fed {
   uint64_t room;
 } tni_fed;
 
+/* Rotary tables that the length of the whole text chooses (long_text.h). */
+typedef struct tni_long {
+  int64_t limit;    /* the longest text that the first tables are for; INT64_MAX: there is no choice */
+  int64_t first[2]; /* their first row, and that of the tables for longer texts (tni_graph.tables) */
+  int64_t text;     /* length of the text that steps are a part of, as far as somebody said; 0: nobody did */
+  int64_t now;      /* first row for the step under way, */
+  int64_t rows;     /* and for what is in the caches */
+  bool warned;
+} tni_long;
+
 /* A session that keeps its caches (step.c). */
 typedef struct tni_keep {
   int64_t batch, capacity, limit,
@@ -27,6 +37,7 @@ typedef struct tni_keep {
   tni_fed *fed;             /* [n_inputs] */
   void **remembered;        /* [n_inputs] states of fixed size at position remembered_at (fixed.h), or NULL */
   int64_t remembered_at;
+  tni_long longer;
   struct tni_pieces *pieces; /* of prompts in flight, or NULL (pieces.c) */
 } tni_keep;
 

@@ -16,6 +16,7 @@
 #include "runtime/session/feed.h"
 #include "runtime/session/fixed.h"
 #include "runtime/session/keep.h"
+#include "runtime/session/long_text.h"
 #include "runtime/session/state.h"
 
 static const char MAGIC[8] = {'T', 'E', 'N', 'O', 'N', 'K', 'V', '1'};
@@ -410,6 +411,7 @@ static tn_status load_file(tn_session *s, const char *path, const tni_file *f, v
   s->keep->length = head.positions;
   s->keep->gaps = tni_feed_has_gaps(s);
   s->keep->remembered_at = -1;
+  tni_long_loaded(s);
   tni_feed_clear(s);
   *note = copy;
   *n_note = head.note_bytes;

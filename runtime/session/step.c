@@ -18,6 +18,7 @@
 #include "runtime/session/fixed.h"
 #include "runtime/session/keep.h"
 #include "runtime/session/lengths.h"
+#include "runtime/session/long_text.h"
 #include "runtime/session/losses.h"
 #include "runtime/session/pieces.h"
 #include "runtime/session/session_tasks.h"
@@ -167,6 +168,7 @@ static tn_status step_session(tn_session *s, const tn_tensor *const *in, tn_tens
   tn_status st = read_inputs(s, in, &n, &same, err);
   if (st == TN_OK) st = check_room(k, n, err);
   if (st == TN_OK) st = tni_states_hold(s, k->length, err); /* not after pieces that failed (pieces.c) */
+  if (st == TN_OK) tni_long_begin(s, n);
   tni_sexec *x = exec_of(s, n);
   if (st == TN_OK) k->gaps = k->gaps || tni_feed_has_zero(s, in);
   if (st == TN_OK && x->exec->chunk && n > x->exec->chunk) return tni_pieces_step(s, x, in, out, n, rows, err);
@@ -301,6 +303,7 @@ tn_status tn_session_step(tn_session *s, uint32_t phase, const tn_tensor *const 
   do {
     s = tni_session_now(s);
     st = step_session(s, in, out, rows, err);
+    if (st == TN_OK) tni_long_ran(s);
   } while (!tni_files_failed(s->model, &st, err) && tni_failover(s, st, err));
   return st;
 }
@@ -353,6 +356,7 @@ tn_status tn_session_share(tn_session *dst, const tn_session *src, int64_t n, tn
   if (st != TN_OK) return st;
   dst->keep->length = n;
   dst->keep->gaps = src->keep->gaps && n;
+  tni_long_share(dst, src);
   tni_feed_clear(dst);
   return TN_OK;
 }

@@ -6,7 +6,8 @@
  *   ->  y = RotaryEmbedding(x, [cos_b; cos_a], [sin_b; sin_a], positions + offset)
  *
  * offset is the number of rows of b where e > c, else 0. e is an expression of the inputs' dims, so the session writes
- * it and no node computes it. So ONNX Runtime GenAI's builder writes LongRoPE, whose angles change past a length. The
+ * it and no node computes it (tni_graph.tables: by the length of the whole text where it keeps the caches, so that all
+ * keys are turned by one table). So ONNX Runtime GenAI's builder writes LongRoPE, whose angles change past a length. The
  * tables differ in length: after the If no dims are known, nodes are sized as they run, and no cache stays in place.
  *
  * All readers of the If must be such nodes. Keeps: every bit, for positions inside of the table that the If chooses.
@@ -120,9 +121,17 @@ static tn_status replace_reader(tni_graph *g, tni_node *n, const tn_id joined[2]
   return tni_build_in_place(g, n, &b, err);
 }
 
+/* The offset as a value, which the session knows; one that says something else than the first does is none of it. */
+static tn_id offset_value(tni_graph *g, const tables *t) {
+  if (g->tables != TN_NONE && g->values[g->tables]->elems[0] == t->offset) return g->tables;
+  const tn_id v = tni_build_elems(g, &t->offset, 1);
+  if (g->tables == TN_NONE) g->tables = v;
+  return v;
+}
+
 static tn_status rewrite_readers(tni_graph *g, const tables *t, tn_error *err) {
   const uint32_t n_nodes = g->n_nodes;
-  const tn_id offset = tni_build_elems(g, &t->offset, 1), all[OUTPUTS] = {join_tables(g, t, 0), join_tables(g, t, 1)};
+  const tn_id offset = offset_value(g, t), all[OUTPUTS] = {join_tables(g, t, 0), join_tables(g, t, 1)};
   tn_id from = TN_NONE, to = TN_NONE;
   if (offset == TN_NONE || all[0] == TN_NONE || all[1] == TN_NONE) return tni_fail_memory(err, g->name);
   for (uint32_t i = 0; i < n_nodes; i++) {
