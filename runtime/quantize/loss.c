@@ -84,6 +84,7 @@ static void compare(void *arg, int64_t begin, int64_t end, uint32_t worker) {
     const double sum = r->logits ? log_of_sum(y, r->V) : 0;
     double above = 0, below = 0;
     for (int64_t k = 0; k < r->V; k++) {
+      if (b[k] == -INFINITY && (r->logits || y[k] == b[k])) continue; /* a word that a mask forbids */
       const double x = (double)b[k], d = x - ((double)y[k] - sum);
       above += r->logits ? (double)expf(b[k]) * d : d * d;
       below += x * x;
@@ -135,6 +136,10 @@ tn_status tni_qz_loss_of(tni_qz_loss *l, tni_qz_walker *w, tn_id from, double *o
     free(sum);
     free(y);
   }
+  if (st == TN_OK && !(isfinite(above) && isfinite(below)))
+    st = tni_fail(w->z->err, TN_E_UNSUPPORTED, w->z->path,
+                  "losses of '%s' are no numbers: its '%s' has infinities or NaN", w->z->path,
+                  tni_graph_value(w->g, l->output)->pub.name);
   *out = below > 0 && above > 0 ? above / below : 0;
   return st;
 }

@@ -263,7 +263,50 @@ class Quantize(common.Case):
         self.fails(2, "--weights says bits", args=("quantize", DEMO, "-o", self.tmp / "no", "--round", "--weights", "lev4",
                                                    "--bits", "4"))
 
+    def small(self, name, nodes, more=(), inputs=("input_ids",), **weights):
+        """A model of the demo's words: `nodes` get `x` of [batch, seq, 48] from its table, and give `logits`. Weights are
+        random matrices of the dims that are given; more: initializers; inputs: names of float inputs have a third dim."""
+        np, onnx = self.module("numpy"), self.module("onnx")
+        h, rng, out = onnx.helper, np.random.default_rng(3), self.tmp / name
+        weights = {"table": (4096, 48), **weights}
+        init = [onnx.numpy_helper.from_array((rng.standard_normal(s) / np.sqrt(s[0])).astype(np.float32), n) for n, s in weights.items()]
+        ins = [h.make_tensor_value_info(n, 7, ["batch", "seq"]) if n.endswith("_ids") else
+               h.make_tensor_value_info(n, 1, ["batch", "rows", 48]) for n in inputs]
+        nodes = [h.make_node(op, i.split(), o.split(), o, **a) for op, i, o, a in nodes]
+        if "input_ids" in inputs:
+            nodes.insert(0, h.make_node("Gather", ["table", "input_ids"], ["x"]))
+        g = h.make_graph(nodes, "g", ins, [h.make_tensor_value_info("logits", 1, ["batch", "seq", 4096])], init + list(more))
+        out.mkdir()
+        onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), out / "model.onnx")
+        shutil.copy(DEMO / "tokenizer.json", out)
+        return out
+
     # --- widths by a budget
+
+    def test_forbidden_words(self):
+        """Logits of -inf in both models lose nothing; the others lose what they lose without them. Logits that are no
+        numbers are an error."""
+        np, onnx = self.module("numpy"), self.module("onnx")
+        layers = [("MatMul", "x a", "y", {}), ("Tanh", "y", "z", {}), ("MatMul", "z b", "plain", {})]
+        losses = {}
+        for name, pad in (("none", 0), ("some", -np.inf), ("no-number", np.nan)):
+            words = np.zeros(4096, np.float32)
+            words[:16] = pad
+            model = self.small(name, [*layers, ("Add", "plain pad", "logits", {})], [onnx.numpy_helper.from_array(words, "pad")],
+                               a=(48, 96), b=(96, 4096))
+            command = ["quantize", model, "-o", self.tmp / f"{name}-q", "--text", self.text(1), "--max-tokens", "32",
+                       "--weights", "2:32z+4:32+8:32", "--bits", "5.0"]
+            if name == "no-number":
+                self.fails(4, "are no numbers", "logits", args=command)
+                continue
+            self.ok(*command)
+            losses[name] = json.loads((self.tmp / f"{name}-q" / "quantize.json").read_text())
+        for p, q in zip(losses["none"]["products"], losses["some"]["products"]):
+            self.assertEqual(p["format"], q["format"])
+            for a, b in zip(p["losses"], q["losses"]):
+                self.assertGreater(a, 0)
+                self.assertLess(abs(a - b), 0.1 * a)
+        self.assertGreater(losses["some"]["whole"]["mix"], 0)
 
     def mixed(self, out, *more):
         more = (*more, *(() if "--weights" in more else ("--weights", UNIFORM)))
