@@ -63,8 +63,9 @@ typedef struct scorer {
 static void compare_logits(scorer *sc, const float *x, const float *y) {
   float most = 0, off = 0;
   for (size_t k = 0; k < sc->vocab; k++) {
-    const float d = x[k] == y[k] ? 0 : fabsf(x[k] - y[k]); /* -inf, which a model has where it means never, too */
-    if (!(d <= off)) off = d;                              /* NaN too */
+    if (x[k] == y[k] && isinf(y[k])) continue; /* a word that a mask forbids, in both */
+    const float d = fabsf(x[k] - y[k]);
+    if (!(d <= off)) off = d; /* NaN too */
     if (isfinite(y[k]) && fabsf(y[k]) > most) most = fabsf(y[k]);
   }
   const double rel = most > 0 ? (double)off / (double)most : (double)off;
@@ -118,6 +119,9 @@ static tn_status score_rows(scorer *sc, const int32_t *ids, size_t at, size_t n,
     log_softmax(x + i * vocab, vocab, sc->p);
     t->nll -= sc->p[next];
     if (y) t->other += compare_rows(sc, x + i * vocab, y + i * vocab, next);
+    if (!isfinite(t->nll) || !isfinite(t->other))
+      st = cli_error(&sc->c->err, TN_E_UNSUPPORTED, "logits", "the model gives no probability of token %d, the %zuth: "
+                     "its logit is -inf, or logits are NaN", next, at + i + 2);
     t->predicted++;
   }
   return st;

@@ -3,6 +3,7 @@
 perplexity: only the tokens that are new in a window count)."""
 import json
 import math
+import shutil
 
 from common import DATA, SOURCE, Case, main
 
@@ -85,6 +86,28 @@ class Eval(Case):
         self.assertEqual((j["kl_divergence"], j["top1_agreement"], j["largest_logit_difference"]), (0, 1, 0))
         self.assertEqual(j["other_mean_nll"], j["mean_nll"])
         self.assertEqual(alone["mean_nll"], j["mean_nll"])
+
+    def test_forbidden_words(self):
+        """Logits of -inf in both models are no difference; logits that are no numbers are an error."""
+        np, onnx = self.module("numpy"), self.module("onnx")
+        args = ("--text", self.text, "--profile", "host", "--against", "host", "--max-tokens", 20)
+        for pad in (-np.inf, np.nan):
+            out = self.tmp / f"pad{pad}"
+            shutil.copytree(MODEL, out)
+            path = next(out.glob("*.onnx"))
+            m = onnx.load(path)
+            words = np.zeros(512, np.float32)
+            words[-1] = pad
+            m.graph.initializer.append(onnx.numpy_helper.from_array(words, "pad"))
+            for n in m.graph.node:
+                n.output[:] = ["plain" if o == "logits" else o for o in n.output]
+            m.graph.node.append(onnx.helper.make_node("Add", ["plain", "pad"], ["logits"]))
+            onnx.save(m, path)
+            if np.isnan(pad):
+                self.fails(4, "no probability of token", args=("eval", out, *args))
+                continue
+            j = self.json("eval", out, *args)
+            self.assertEqual((j["kl_divergence"], j["largest_logit_difference"]), (0, 0))
 
     def test_one_by_one_in_windows(self):
         args = ("--window", 96, "--stride", 48, "--max-tokens", 200)
