@@ -158,6 +158,11 @@ static tn_status whole_numbers(tni_qz *z, uint32_t dtype, int64_t n, const int64
   return st;
 }
 
+/* The past of a cache, by its name: no pass has looked for caches here. That of an encoder's output is never empty. */
+static bool is_past(const char *name) {
+  return (strstr(name, "past") || strstr(name, "cache")) && !strstr(name, "encoder") && !strstr(name, "cross");
+}
+
 /* An empty past: one sequence, constant dims as they are, the others 0. *out stays NULL where it would not be empty. */
 static tn_status empty_past(tni_qz *z, const tni_graph *g, const tni_value *v, tni_qz_kept **out) {
   tni_tensor t = {.dtype = v->pub.dtype, .rank = v->pub.rank, .data = NULL};
@@ -181,12 +186,27 @@ static tn_status give_input(tni_qz_walker *w, tni_qz_kept **state, const tni_qz_
     if (strcmp(name, "attention_mask") == 0) st = whole_numbers(z, dtype, s->n, NULL, 1, 0, &state[v]);
     if (strcmp(name, "position_ids") == 0) st = whole_numbers(z, dtype, s->n, NULL, 0, 1, &state[v]);
     if (strcmp(name, "token_type_ids") == 0) st = whole_numbers(z, dtype, s->n, NULL, 0, 0, &state[v]);
-  } else if (val->pub.rank >= 3 && val->pub.rank <= TN_MAX_RANK) {
+  } else if (val->pub.rank >= 3 && val->pub.rank <= TN_MAX_RANK && is_past(name)) {
     st = empty_past(z, w->g, val, &state[v]);
   }
   if (st != TN_OK || state[v]) return st;
   return tni_fail(z->err, TN_E_UNSUPPORTED, name,
-                  "input '%s' is neither input_ids, attention_mask, position_ids nor an empty past", name);
+                  "input '%s' is neither input_ids, attention_mask, position_ids, token_type_ids nor an empty past",
+                  name);
+}
+
+static tn_status give_inputs(tni_qz_walker *w) {
+  const tni_graph *g = w->g;
+  bool tokens = false;
+  tn_status st = TN_OK;
+  for (uint32_t s = 0; st == TN_OK && s < w->n_seqs; s++)
+    for (uint32_t i = 0; st == TN_OK && i < g->n_inputs; i++) {
+      st = give_input(w, w->state + (size_t)s * g->n_values, &w->z->seqs[s], g->inputs[i]);
+      tokens = tokens || strcmp(tni_graph_value(g, g->inputs[i])->pub.name, "input_ids") == 0;
+    }
+  return st != TN_OK || tokens
+             ? st
+             : tni_fail(w->z->err, TN_E_UNSUPPORTED, w->z->path, "'%s' has no input 'input_ids'", w->z->path);
 }
 
 /* --- stops --- */
@@ -283,10 +303,7 @@ tn_status tni_qz_walk_begin(tni_qz_walker *w, tni_qz *z, tni_graph *g, uint32_t 
                        .weights = calloc(n, sizeof *w->weights)};
   tn_status st = w->last && w->fixed && w->once && w->state && w->weights ? TN_OK : tni_fail_memory(z->err, z->path);
   if (st == TN_OK) prepare(w);
-  for (uint32_t s = 0; st == TN_OK && s < n_seqs; s++)
-    for (uint32_t i = 0; st == TN_OK && i < g->n_inputs; i++)
-      st = give_input(w, w->state + (size_t)s * g->n_values, &z->seqs[s], g->inputs[i]);
-  return st;
+  return st == TN_OK ? give_inputs(w) : st;
 }
 
 void tni_qz_walk_end(tni_qz_walker *w) {

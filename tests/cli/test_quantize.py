@@ -281,6 +281,22 @@ class Quantize(common.Case):
         shutil.copy(DEMO / "tokenizer.json", out)
         return out
 
+    def test_inputs(self):
+        """Nothing but a cache is taken for an empty past. Rounding needs no inputs."""
+        head = [("MatMul", "y a", "logits", {})]
+        cross = [("Transpose", "{} ", "turned", {"perm": [0, 2, 1]}), ("MatMul", "x turned", "scores", {}), ("Softmax", "scores", "p", {}),
+                 ("MatMul", "p {}", "y", {}), *head]
+        for name, inputs, nodes in (
+                ("encoder_hidden_states", ("input_ids", "encoder_hidden_states"), cross),
+                ("past_key_values.0.encoder.key", ("input_ids", "past_key_values.0.encoder.key"), cross),
+                ("inputs_embeds", ("inputs_embeds",), [("Tanh", "inputs_embeds", "y", {}), *head]),
+                ("input_ids", ("position_ids",), [("Gather", "table position_ids", "y", {}), *head])):
+            nodes = [(op, i.format(name), o, a) for op, i, o, a in nodes]
+            model, out = self.small(f"of-{name}", nodes, inputs=inputs, a=(48, 4096)), self.tmp / "no"
+            self.fails(4, f"'{name}'", args=("quantize", model, "-o", out, "--text", self.text(1), "--max-tokens", "16"))
+            self.assertFalse(out.exists())
+        self.ok("quantize", model, "-o", out, "--round")
+
     # --- widths by a budget
 
     def test_forbidden_words(self):
