@@ -146,10 +146,11 @@ int64_t tni_qz_block(const tni_qz_format *f, int64_t K) {
   return group && group < K ? group : (K + 8 * vec - 1) / (8 * vec) * 8 * vec;
 }
 
-uint64_t tni_qz_bytes(const tni_qz_format *f, int64_t N, int64_t K) {
+uint64_t tni_qz_bytes(const tni_qz *z, const tni_qz_format *f, int64_t N, int64_t K) {
   const tni_quant_grid *g = &f->grid;
   const uint64_t block = (uint64_t)tni_qz_block(f, K), blocks = ((uint64_t)K + block - 1) / block, n = (uint64_t)N;
-  const uint64_t codes = ((uint64_t)K + g->vec - 1) / g->vec;
+  const bool whole = !g->levels && !(z->o.flags & TN_QUANTIZE_QDQ); /* MatMulNBits fills the last block up */
+  const uint64_t codes = whole ? blocks * block : ((uint64_t)K + g->vec - 1) / g->vec;
   if (g->steps) return n * ((codes * f->bits + 7) / 8 + (blocks * TNI_QZ_INDEX_BITS + 7) / 8 + 2);
   const uint64_t zeros = g->levels || g->grid.zero_kind == TN_ZERO_HALF ? 0
                          : g->grid.zero_kind == TN_ZERO_CODES           ? (blocks * f->bits + 7) / 8

@@ -82,8 +82,8 @@ TN_MUST_CHECK tn_status tni_qz_format_named(tni_qz *z, const char *name, uint32_
 bool tni_qz_is_uniform(const char *name, uint32_t *bits, uint32_t *block, bool *zeros);
 /* Weights along K that share a scale, where rows are K long. */
 int64_t tni_qz_block(const tni_qz_format *f, int64_t K);
-/* Codes, scales, zeros and indices of a matrix. */
-uint64_t tni_qz_bytes(const tni_qz_format *f, int64_t N, int64_t K);
+/* Codes, scales, zeros and indices of a matrix, as the file has them. */
+uint64_t tni_qz_bytes(const tni_qz *z, const tni_qz_format *f, int64_t N, int64_t K);
 
 bool tni_qz_has_format(const tni_qz *z, const char *name);
 /* Weights that other runtimes take, where flags ask for such: else TN_E_UNSUPPORTED with the format's name. */

@@ -89,15 +89,17 @@ static uint32_t count_items(const tni_qz *z) { return z->n_products + z->table_o
 /* Formats, and floats after them where the table is an item. */
 static uint32_t count_choices(const tni_qz *z) { return z->n_formats + z->table_open; }
 
-/* Bits count scales of 16 bits; files have those of MatMulNBits and of the table in the model's type. */
+/* Bits count scales of 16 bits. Files have those of levels in 32, and those of MatMulNBits, QDQ and of the table in the
+ * model's type. */
 static uint64_t bytes_of(const tni_qz *z, uint32_t item, uint32_t format) {
   const tni_qz_product *p = &z->products[item];
-  if (format == z->n_formats) return tni_graph_value(z->import->graph, p->weight)->tensor->bytes + 64;
+  const tni_value *weight = tni_graph_value(z->import->graph, p->weight);
+  if (format == z->n_formats) return weight->tensor->bytes + 64;
   const tni_qz_format *f = &z->formats[format];
-  const bool wide =
-      z->o.max_bytes && !f->grid.levels && tni_graph_value(z->import->graph, p->weight)->pub.dtype != TN_DT_F16;
-  const int64_t block = tni_qz_block(f, p->K);
-  return tni_qz_bytes(f, p->N, p->K) + (wide ? (uint64_t)(2 * p->N * ((p->K + block - 1) / block)) : 0);
+  const bool halves = f->grid.steps || f->grid.grid.scale_dtype == TN_DT_F16;
+  const bool wide = z->o.max_bytes && halves && (f->grid.levels || weight->pub.dtype != TN_DT_F16);
+  const int64_t block = tni_qz_block(f, p->K), scales = f->grid.steps ? 1 : (p->K + block - 1) / block;
+  return tni_qz_bytes(z, f, p->N, p->K) + (wide ? (uint64_t)(2 * p->N * scales) : 0);
 }
 
 static tn_status set_limit(tni_qz *z, uint64_t least, uint64_t most) {
@@ -195,7 +197,7 @@ uint32_t tni_qz_mix_reference(const tni_qz *z) {
   uint32_t best = 0;
   double least = INFINITY;
   for (uint32_t k = 0; k < z->n_open; k++) {
-    const double bits = 8. * (double)tni_qz_bytes(&z->formats[k], p->N, p->K) / ((double)p->N * (double)p->K);
+    const double bits = 8. * (double)tni_qz_bytes(z, &z->formats[k], p->N, p->K) / ((double)p->N * (double)p->K);
     if (fabs(bits - 3.5) >= least) continue;
     least = fabs(bits - 3.5);
     best = k;

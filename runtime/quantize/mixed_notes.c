@@ -74,7 +74,7 @@ tn_status tni_qz_mix_notes(tni_qz *z, const tni_qz_senses *s, uint32_t reference
   tni_json_put_count(&w, "schema", 1);
   if (z->fold_notes) tni_json_put_tree(&w, "fold", json_incref(z->fold_notes));
   for (uint32_t i = 0; i < z->n_products; i++)
-    bytes += tni_qz_bytes(&z->formats[z->products[i].format], z->products[i].N, z->products[i].K);
+    bytes += tni_qz_bytes(z, &z->formats[z->products[i].format], z->products[i].N, z->products[i].K);
   tni_json_put_tree(&w, "bits", tni_json_real(tni_qz_in_bits(z, bytes)));
   tni_json_put_text(&w, "loss_is", s->logits ? "KL divergence" : "squared difference over square");
   tni_json_put_tree(&w, "loss", tni_json_real(sum_losses(z, s, reference)));

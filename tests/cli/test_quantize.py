@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tenon quantize: folders that run alone, equal bytes for any threads and after a kill, against onnxruntime, refusals."""
 import json
+import re
 import resource
 import shutil
 import signal
@@ -351,7 +352,7 @@ class Quantize(common.Case):
             width, _, block = p["format"].rstrip("z").partition(":")
             blocks = -(-p["K"] // int(block))
             zeros = (blocks * int(width) + 7) // 8 * 8 if p["format"].endswith("z") else 0
-            bits += p["N"] * (p["K"] * int(width) + 16 * blocks + zeros)
+            bits += p["N"] * (blocks * int(block) * int(width) + 16 * blocks + zeros)
             weights += p["N"] * p["K"]
         self.assertLessEqual(bits / weights, 3.5)
         self.assertGreater(bits / weights, 3.49)
@@ -413,6 +414,21 @@ class Quantize(common.Case):
         size = sum((out / n).stat().st_size for n in ("model.onnx", "model.onnx_data"))
         self.assertLessEqual(size, 7e6)
         self.assertGreater(size, 6.8e6)
+
+    def test_padded_rows(self):
+        """--max-mb holds where rows are no whole blocks, and with scales of levels: the largest budget that is not too much."""
+        products = [("MatMul", f"x {w}", f"of_{w}", {}) for w in "abcd"]
+        model = self.small("model", [*products, ("Sum", "of_a of_b of_c of_d", "logits", {})], **{w: (48, 4096) for w in "abcd"})
+        usual = ["quantize", model, "--text", self.text(1), "--max-tokens", "16", "--embeddings", "none"]
+        for weights in ("4:32+8:32", *(["lev3+lev4"] if common.has_avx2() else [])):
+            said = self.tenon(*usual, "-o", self.tmp / "no", "--weights", weights, "--max-mb", "9").stderr
+            self.assertIn("the most is", said)
+            most = float(re.search(r"the most is ([\d.]+) MB", said).group(1)) - 0.006
+            out = self.tmp / weights
+            self.ok(*usual, "-o", out, "--weights", weights, "--max-mb", most)
+            self.assertLessEqual(sum(f.stat().st_size for f in out.glob("model.onnx*")), most * 1e6)
+        uniform = json.loads((self.tmp / "4:32+8:32" / "quantize.json").read_text())
+        self.assertAlmostEqual(uniform["bits"], sum((64 * int(p["format"][0]) + 2 * 16) / 48 for p in uniform["products"]) / 4, 6)
 
     def test_budget_refusals(self):
         for more, code, word in ((["--bits", "2.5"], 3, "the least is 2.5"), (["--bits", "9.5"], 3, "the most is 8.5"),
