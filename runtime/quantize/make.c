@@ -181,13 +181,26 @@ static tn_status write_text(const tni_qz *z, const char *path, const char *text)
              : TN_OK;
 }
 
+/* The result gets its name by a rename, so that what has the name goes. */
+static tn_status free_name(const tni_qz *z) {
+  const char *folder = z->o.folder;
+  struct stat sb;
+  if (lstat(folder, &sb) != 0) return TN_OK;
+  if (!S_ISDIR(sb.st_mode)) return tni_fail(z->err, TN_E_INVALID, folder, "'%s' is there and is no folder", folder);
+  if (rmdir(folder) == 0) return TN_OK;
+  if (errno == ENOTEMPTY || errno == EEXIST)
+    return tni_fail(z->err, TN_E_INVALID, folder, "'%s' is there and is no empty folder", folder);
+  if (errno == EINVAL) /* it ends with a dot */
+    return tni_fail(z->err, TN_E_INVALID, folder, "'%s' cannot be replaced: give the folder by its name", folder);
+  return tni_fail(z->err, tni_errno_status(errno, TN_E_IO), folder, "cannot replace '%s': %s", folder,
+                  strerror(errno));
+}
+
 static tn_status open_work(tni_qz *z) {
   char job[512], there[512] = "";
-  struct stat sb;
   tn_status st = describe_job(z, job, sizeof job);
+  if (st == TN_OK) st = free_name(z);
   if (st) return st;
-  if (lstat(z->o.folder, &sb) == 0 && (!S_ISDIR(sb.st_mode) || rmdir(z->o.folder) != 0))
-    return tni_fail(z->err, TN_E_INVALID, z->o.folder, "'%s' is there and is no empty folder", z->o.folder);
   size_t n = strlen(z->o.folder);
   while (n > 1 && z->o.folder[n - 1] == '/') n--;
   if (asprintf(&z->work, "%.*s.partial", (int)n, z->o.folder) < 0) return tni_fail_memory(z->err, z->path);

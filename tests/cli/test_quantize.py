@@ -449,6 +449,7 @@ class Quantize(common.Case):
         there = self.tmp / "there"
         there.mkdir()
         (there / "file").write_text("")
+        (self.tmp / "empty").mkdir()
         bad = self.tmp / "bad.json"
         bad.write_text("{}")
         for args, code, word in ((["quantize", DEMO, "-o", self.tmp / "x"], 2, "--text FILE is needed"),
@@ -456,6 +457,8 @@ class Quantize(common.Case):
                                  (["quantize", DEMO, "-o", self.tmp / "x", "--round", "--bits", "5"], 2, "2, 3, 4 or 8"),
                                  (["quantize", DEMO, "-o", self.tmp / "x", "--round", "--block", "24"], 2, "16, 32, 64 or 128"),
                                  (["quantize", DEMO, "-o", there, "--round"], 3, "no empty folder"),
+                                 (["quantize", DEMO, "-o", there / "file", "--round"], 3, "is no folder"),
+                                 (["quantize", DEMO, "-o", f"{self.tmp}/empty/.", "--round"], 3, "by its name"),
                                  (["quantize", DEMO, "-o", self.tmp / "x", "--text", bad], 3, "list of texts"),
                                  (["quantize", self.tmp / "none", "-o", self.tmp / "x", "--round"], 3, "none")):
             r = self.tenon(*args)
