@@ -141,6 +141,10 @@ tn_status tni_qz_check_portable(const tni_qz *z) {
   return TN_OK;
 }
 
+bool tni_qz_writes_halves(const tni_qz *z, const tni_qz_product *p) {
+  return tni_graph_value(z->import->graph, p->weight)->pub.dtype == TN_DT_F16;
+}
+
 int64_t tni_qz_block(const tni_qz_format *f, int64_t K) {
   const int64_t vec = f->grid.vec, group = f->grid.grid.group;
   return group && group < K ? group : (K + 8 * vec - 1) / (8 * vec) * 8 * vec;

@@ -85,6 +85,9 @@ int64_t tni_qz_block(const tni_qz_format *f, int64_t K);
 /* Codes, scales, zeros and indices of a matrix, as the file has them. */
 uint64_t tni_qz_bytes(const tni_qz *z, const tni_qz_format *f, int64_t N, int64_t K);
 
+/* Scales of uniform grids, and zeros of them that are no codes, have the model's type in the file: float16. */
+bool tni_qz_writes_halves(const tni_qz *z, const tni_qz_product *p);
+
 bool tni_qz_has_format(const tni_qz *z, const char *name);
 /* Weights that other runtimes take, where flags ask for such: else TN_E_UNSUPPORTED with the format's name. */
 TN_MUST_CHECK tn_status tni_qz_check_portable(const tni_qz *z);

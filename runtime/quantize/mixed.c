@@ -93,11 +93,10 @@ static uint32_t count_choices(const tni_qz *z) { return z->n_formats + z->table_
  * model's type. */
 static uint64_t bytes_of(const tni_qz *z, uint32_t item, uint32_t format) {
   const tni_qz_product *p = &z->products[item];
-  const tni_value *weight = tni_graph_value(z->import->graph, p->weight);
-  if (format == z->n_formats) return weight->tensor->bytes + 64;
+  if (format == z->n_formats) return tni_graph_value(z->import->graph, p->weight)->tensor->bytes + 64;
   const tni_qz_format *f = &z->formats[format];
   const bool halves = f->grid.steps || f->grid.grid.scale_dtype == TN_DT_F16;
-  const bool wide = z->o.max_bytes && halves && (f->grid.levels || weight->pub.dtype != TN_DT_F16);
+  const bool wide = z->o.max_bytes && halves && (f->grid.levels || !tni_qz_writes_halves(z, p));
   const int64_t block = tni_qz_block(f, p->K), scales = f->grid.steps ? 1 : (p->K + block - 1) / block;
   return tni_qz_bytes(z, f, p->N, p->K) + (wide ? (uint64_t)(2 * p->N * scales) : 0);
 }

@@ -55,8 +55,8 @@ tn_status tni_qz_add_int(tni_qz_node *x, const char *name, int64_t value) {
 
 tn_status tni_qz_add_floats(tni_qz_node *x, const char *what, const float *v, size_t n_dims, const int64_t *dims) {
   const int64_t n = x->s.N * x->s.blocks;
-  const tni_value *stored = tni_graph_value(x->w->z->import->graph, x->p->weight);
-  if (stored->pub.dtype != TN_DT_F16) return tni_qz_add_operand(x, what, F32, n_dims, dims, v, (uint64_t)n * sizeof *v);
+  if (!tni_qz_writes_halves(x->w->z, x->p))
+    return tni_qz_add_operand(x, what, F32, n_dims, dims, v, (uint64_t)n * sizeof *v);
   uint16_t *half = malloc((size_t)n * sizeof *half);
   if (!half) return tni_qz_no_memory(x->w);
   for (int64_t i = 0; i < n; i++) half[i] = tni_f32_to_f16(v[i]);

@@ -60,6 +60,16 @@ static void fill_values(const tni_qz_format *f, tni_qz_solved *s) {
     }
 }
 
+/* A grid of float32 scales in a model of float16: later products see what the file will have. */
+static void round_scales(const tni_qz *z, const tni_qz_product *p, tni_qz_solved *s) {
+  if (format_of(z, p)->grid.levels || !tni_qz_writes_halves(z, p)) return;
+  for (int64_t i = 0; i < s->N * s->blocks; i++) {
+    s->scales[i] = tni_f16_to_f32(tni_f32_to_f16(s->scales[i]));
+    s->zeros[i] = tni_f16_to_f32(tni_f32_to_f16(s->zeros[i]));
+  }
+  fill_values(format_of(z, p), s);
+}
+
 enum { PARTS = 5 };
 
 /* What a file holds after its head. */
@@ -218,6 +228,7 @@ tn_status tni_qz_solve(tni_qz *z, uint32_t i, const tni_qz_seen *seen, tni_qz_so
   for (uint32_t g = 0; st == TN_OK && seen && seen->group && g < seen->n_groups; g++)
     st = solve_group(z, p, seen, g, &task, out);
   if (st != TN_OK) tni_error_prefix(z->err, "product '%s'", p->name);
+  if (st == TN_OK) round_scales(z, p, out);
   if (st == TN_OK) st = keep_solved(z, i, out);
   if (st != TN_OK) tni_qz_solved_finish(out);
   free(w);

@@ -43,12 +43,12 @@ class Case(unittest.TestCase):
     def tearDown(self):
         self._tmp.cleanup()
 
-    def tenon(self, *args, env=None, stdin=None, timeout=600):
+    def tenon(self, *args, env=None, stdin=None, timeout=600, **kw):
         e = dict(os.environ, TENON_PLUGIN_PATH=str(BUILD / "plugins/cpu-avx2-lut"),
                  TENON_PROFILE_PATH=str(SOURCE / "configs"), TENON_CACHE_DIR=str(self.cache))
         e.update(env or {})
         return subprocess.run([*EMULATOR, TENON, *map(str, args)], capture_output=True, text=True, env=e, input=stdin,
-                              timeout=timeout)
+                              timeout=timeout, **kw)
 
     def ok(self, *args, **kw):
         r = self.tenon(*args, **kw)

@@ -264,19 +264,19 @@ class Quantize(common.Case):
         self.fails(2, "--weights says bits", args=("quantize", DEMO, "-o", self.tmp / "no", "--round", "--weights", "lev4",
                                                    "--bits", "4"))
 
-    def small(self, name, nodes, more=(), inputs=("input_ids",), **weights):
+    def small(self, name, nodes, more=(), inputs=("input_ids",), dtype="float32", **weights):
         """A model of the demo's words: `nodes` get `x` of [batch, seq, 48] from its table, and give `logits`. Weights are
         random matrices of the dims that are given; more: initializers; inputs: names of float inputs have a third dim."""
         np, onnx = self.module("numpy"), self.module("onnx")
         h, rng, out = onnx.helper, np.random.default_rng(3), self.tmp / name
         weights = {"table": (4096, 48), **weights}
-        init = [onnx.numpy_helper.from_array((rng.standard_normal(s) / np.sqrt(s[0])).astype(np.float32), n) for n, s in weights.items()]
+        init = [onnx.numpy_helper.from_array((rng.standard_normal(s) / np.sqrt(s[0])).astype(dtype), n) for n, s in weights.items()]
         ins = [h.make_tensor_value_info(n, 7, ["batch", "seq"]) if n.endswith("_ids") else
                h.make_tensor_value_info(n, 1, ["batch", "rows", 48]) for n in inputs]
         nodes = [h.make_node(op, i.split(), o.split(), o, **a) for op, i, o, a in nodes]
         if "input_ids" in inputs:
             nodes.insert(0, h.make_node("Gather", ["table", "input_ids"], ["x"]))
-        g = h.make_graph(nodes, "g", ins, [h.make_tensor_value_info("logits", 1, ["batch", "seq", 4096])], init + list(more))
+        g = h.make_graph(nodes, "g", ins, [h.make_tensor_value_info("logits", init[0].data_type, ["batch", "seq", 4096])], init + list(more))
         out.mkdir()
         onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), out / "model.onnx")
         shutil.copy(DEMO / "tokenizer.json", out)
@@ -297,6 +297,25 @@ class Quantize(common.Case):
             self.fails(4, f"'{name}'", args=("quantize", model, "-o", out, "--text", self.text(1), "--max-tokens", "16"))
             self.assertFalse(out.exists())
         self.ok("quantize", model, "-o", out, "--round")
+
+    def test_halves(self):
+        """Scales of a float16 model are halves before products after them are solved, whatever the format has."""
+        if not common.has_avx2():
+            self.skipTest("no AVX2")
+
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 15, 1 << 15))
+
+        np, N, K = self.module("numpy"), 96, 48
+        model = self.small("model", [("MatMul", "x a", "y", {}), ("MatMul", "y b", "logits", {})], dtype="float16", a=(K, N), b=(N, 4096))
+        line = ["quantize", model, "-o", self.tmp / "out", "--round", "--weights", "grid4:16,32,32"]
+        self.assertEqual(self.tenon(*line, preexec_fn=limit).returncode, 6)  # the first product is there, the second too large
+        solved = (self.tmp / "out.partial" / "00000.solved").read_bytes()
+        values = np.frombuffer(solved[-2 * 4 * N * (K // 16):], np.float32) # scales and zero points
+        self.assertTrue((values[:N] > 0).all())
+        self.assertTrue((values == values.astype(np.float16)).all())
+        self.ok(*line)
 
     # --- widths by a budget
 
