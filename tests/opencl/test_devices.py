@@ -167,6 +167,14 @@ class Less(Device):
         _, _, err = self.write(8, words=words)
         self.assertNotIn("host", err.split("placement:")[1].splitlines()[0])
 
+    def test_table_larger_than_an_allocation(self):
+        """The host looks its rows up; all else stays on the device."""
+        env = self.env(f"max_alloc={4 * 4096 * 256 - 1}")
+        r = self.ok("check", DEMO, "--profile", PLUGIN, "--format", "json", env=env)
+        self.assertEqual({n["op"] for n in json.loads(r.stdout)["nodes"] if n["device"] == "host"}, {"Gather"})
+        self.assertIn("a constant is larger than the device allocates at once", r.stdout)
+        self.ok("run", DEMO, "-p", "In the beginning", "-n", 2, "-c", 128, "--profile", PLUGIN, env=env)
+
     def test_no_images(self):
         self.check("hide=images")
 

@@ -26,10 +26,6 @@ static void note_value(lowering *l, tn_id id) {
                                     .used = true};
 }
 
-static bool is_weight(const tni_cl_op *o, uint32_t i) {
-  return o->what == TNI_CLO_PRODUCT && i >= 1 && i <= o->n_weights;
-}
-
 static bool match_all(lowering *l, tn_error *err) {
   for (uint32_t i = 0; i < l->c.s->n_nodes; i++) {
     tni_cl_op *o = &l->p->ops[i];
@@ -40,7 +36,7 @@ static bool match_all(lowering *l, tn_error *err) {
       return false;
     }
     for (uint32_t k = 0; k < o->n_in; k++)
-      if (!is_weight(o, k)) note_value(l, o->in[k]);
+      if (!tni_cl_is_weight(o, k)) note_value(l, o->in[k]);
     for (uint32_t k = 0; k < o->n_out; k++) note_value(l, o->out[k]);
   }
   return true;
@@ -57,7 +53,7 @@ static void place_values(lowering *l) {
     tni_cl_op *o = &l->p->ops[i];
     bool half = is_half_source(o);
     for (uint32_t k = 0; k < o->n_in; k++) {
-      if (o->in[k] == TN_NONE || is_weight(o, k)) continue;
+      if (o->in[k] == TN_NONE || tni_cl_is_weight(o, k)) continue;
       const tni_cl_value *v = &l->p->values[o->in[k]];
       half = half || (v->slot == TN_NONE && v->store == TN_DT_F16);
     }
@@ -88,7 +84,7 @@ static void note_lifetimes(lowering *l) {
   for (uint32_t i = 0; i < l->p->n_ops; i++) {
     const tni_cl_op *o = &l->p->ops[i];
     for (uint32_t k = 0; k < o->n_in; k++)
-      if (!is_weight(o, k)) touch_slot(l, o->in[k], i);
+      if (!tni_cl_is_weight(o, k)) touch_slot(l, o->in[k], i);
     for (uint32_t k = 0; k < o->n_out; k++) touch_slot(l, o->out[k], i);
   }
 }
@@ -119,7 +115,7 @@ static void make_slots(lowering *l) {
   for (uint32_t i = 0; !l->c.no_memory && i < l->p->n_ops; i++) {
     tni_cl_op *o = &l->p->ops[i];
     for (uint32_t k = 0; k < o->n_in && !l->c.no_memory; k++)
-      if (o->in[k] != TN_NONE && !is_weight(o, k) && !produced[o->in[k]]) slot_of_value(l, o->in[k]);
+      if (o->in[k] != TN_NONE && !tni_cl_is_weight(o, k) && !produced[o->in[k]]) slot_of_value(l, o->in[k]);
     for (uint32_t k = 0; k < o->n_out && !l->c.no_memory; k++) {
       if (o->out[k] == TN_NONE) continue;
       tni_cl_value *y = &l->p->values[o->out[k]];
@@ -166,7 +162,7 @@ static void add_use(use_list *u, uint32_t slot, uint32_t access) {
 
 static void add_uses(lowering *l, use_list *u, const tni_cl_op *o) {
   for (uint32_t k = 0; k < o->n_in; k++)
-    if (o->in[k] != TN_NONE && !is_weight(o, k))
+    if (o->in[k] != TN_NONE && !tni_cl_is_weight(o, k))
       add_use(u, l->p->values[l->p->values[o->in[k]].root].slot,
               o->what == TNI_CLO_APPEND && k == 0 ? TN_APPEND : TN_READ);
   if (o->what == TNI_CLO_PRODUCT) add_use(u, o->blob_slot, TN_READ);
@@ -177,7 +173,7 @@ static void add_uses(lowering *l, use_list *u, const tni_cl_op *o) {
 static uint64_t symbols_of(lowering *l, const tni_cl_op *o) {
   uint64_t mask = 0;
   for (uint32_t k = 0; k < o->n_in; k++) {
-    if (o->in[k] == TN_NONE || is_weight(o, k)) continue;
+    if (o->in[k] == TN_NONE || tni_cl_is_weight(o, k)) continue;
     const tni_cl_value *v = &l->p->values[o->in[k]];
     mask |= tni_cm_symbols(l->d->host, l->g, v->dims, v->rank);
   }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "plugins/common/base/base.h"
+#include "plugins/common/opencl/clexpand.h"
 #include "plugins/common/opencl/clprog.h"
 
 typedef struct op_matcher {
@@ -526,6 +527,22 @@ static bool dispatch_match(const op_matcher *m) {
   }
 }
 
+/* Constants that are not packed: the host reads larger ones where they are mapped. */
+static bool constants_fit(const op_matcher *m) {
+  const tni_cl_op *o = m->o;
+  for (uint32_t i = 0; i < o->n_in; i++) {
+    const tn_value *v = input_value(m, i);
+    if (!v || v->kind != TN_VALUE_CONST || tni_cl_is_weight(o, i)) continue;
+    uint64_t bytes = tni_cx_size_of(v->dtype);
+    int64_t n = 0;
+    for (uint32_t k = 0; k < v->rank && const_dim(m, v, k, &n); k++)
+      if (__builtin_mul_overflow(bytes, (uint64_t)n, &bytes)) bytes = UINT64_MAX;
+    if (bytes > m->d->info.max_alloc)
+      return refuse_node(m, TN_WHY_TOO_BIG, "a constant is larger than the device allocates at once");
+  }
+  return true;
+}
+
 bool tni_cl_match(tni_cl_device *d, const tn_graph *g, tn_id node, tni_cl_op *out, uint32_t *reason,
                   const char **text) {
   const tn_node *n = g->nodes[node];
@@ -542,7 +559,7 @@ bool tni_cl_match(tni_cl_device *d, const tn_graph *g, tn_id node, tni_cl_op *ou
   *text = "";
   op_matcher m = {d, g, n, out, reason, text};
   if (!check_values(&m) || !dispatch_match(&m)) return false;
-  if (kind_works(&m)) return true;
+  if (constants_fit(&m) && kind_works(&m)) return true;
   out->what = TNI_CLO_NO;
   return false;
 }

@@ -88,6 +88,11 @@ typedef struct tni_cl_op {
   tni_e0m_geometry geo;
 } tni_cl_op;
 
+/* Whether operand i is packed; the device has other constants as they are stored. */
+static inline bool tni_cl_is_weight(const tni_cl_op *o, uint32_t i) {
+  return o->what == TNI_CLO_PRODUCT && i >= 1 && i <= o->n_weights;
+}
+
 /* False (reason TN_WHY_*, static text) where the node is not computed here. Pure but for kernels that are built. */
 bool tni_cl_match(tni_cl_device *d, const tn_graph *g, tn_id node, tni_cl_op *out, uint32_t *reason, const char **text);
 tn_status tni_cl_claim(tn_device *d, const tn_graph *g, const tn_dims *at, const tn_claim_sink *sink, tn_error *err);
