@@ -14,7 +14,7 @@
 #include "runtime/quantize/internal.h"
 
 /* SOLVER: one more where the solver gives other codes, so that a call does not go on with those of an older one. */
-enum { PIECE = 512, MEMORY = 256000000, SOLVER = 2 };
+enum { PIECE = 512, MEMORY = 256000000, SOLVER = 3 };
 
 static tn_status check_texts(const tni_qz *z) {
   const tn_quantize_opts *o = &z->o;

@@ -134,7 +134,9 @@ static tn_status keep_solved(const tni_qz *z, uint32_t i, const tni_qz_solved *s
 }
 
 tn_status tni_qz_read_weight(const tni_qz *z, const tni_qz_product *p, float *w) {
-  const tni_tensor *t = tni_graph_value(z->import->graph, p->weight)->tensor;
+  /* The walked graph may have it as another product left it that has the same constant. */
+  const tni_model *m = z->floats ? z->floats : z->import;
+  const tni_tensor *t = tni_graph_value(m->graph, p->weight)->tensor;
   if (!p->kn) {
     tni_tensor_to_f32(t, 0, p->N * p->K, w);
     return TN_OK;

@@ -317,6 +317,21 @@ class Quantize(common.Case):
         self.assertTrue((values == values.astype(np.float16)).all())
         self.ok(*line)
 
+    def test_one_constant_of_two_products(self):
+        """Each is solved from the model's floats: as if each had a copy."""
+        onnx, codes = self.module("onnx"), []
+        for name, second in (("one", "a"), ("copies", "b")):
+            nodes = [("MatMul", "x a", "y", {}), ("Tanh", "y", "z", {}), ("MatMul", f"z {second}", "t", {}), ("MatMul", "t head", "logits", {})]
+            model, out = self.small(name, nodes, a=(48, 48), head=(48, 4096), b=(48, 48)), self.tmp / f"{name}-q"
+            m = onnx.load(model / "model.onnx")
+            init = {i.name: i for i in m.graph.initializer}
+            init["b"].raw_data = init["a"].raw_data
+            onnx.save(m, model / "model.onnx")
+            self.ok("quantize", model, "-o", out, "--text", self.text(1), "--max-tokens", "64", "--bits", "2")
+            init = {i.name: onnx.numpy_helper.to_array(i).tobytes() for i in onnx.load(out / "model.onnx").graph.initializer}
+            codes.append({n: hash(init[n]) for n in ("t_codes", "t_scales", "logits_codes")})
+        self.assertEqual(*codes)
+
     # --- widths by a budget
 
     def test_forbidden_words(self):
