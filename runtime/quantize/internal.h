@@ -144,6 +144,8 @@ typedef struct tni_qz_seen {
 TN_MUST_CHECK tn_status tni_qz_solve(tni_qz *z, uint32_t i, const tni_qz_seen *seen, tni_qz_solved *out);
 /* *found false: it is not there, or not whole. */
 TN_MUST_CHECK tn_status tni_qz_solved_read(tni_qz *z, uint32_t i, tni_qz_solved *out, bool *found);
+/* The product whose codes i has: the first one of its constant where all are rounded alike, else i itself. */
+uint32_t tni_qz_codes_of(const tni_qz *z, uint32_t i);
 
 /* --- table.c --- */
 TN_MUST_CHECK tn_status tni_qz_check_embeddings(const tni_qz *z);

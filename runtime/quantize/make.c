@@ -300,9 +300,9 @@ static tn_status choose_formats(tni_qz *z) {
 static tn_status round_all(tni_qz *z) {
   tn_status st = TN_OK;
   for (uint32_t i = 0; st == TN_OK && i < z->n_items; i++) {
-    tni_qz_solved s;
+    tni_qz_solved s = {0};
     if (z->products[i].format == TNI_QZ_FLOAT) continue;
-    st = tni_qz_solve(z, i, NULL, &s);
+    if (tni_qz_codes_of(z, i) == i) st = tni_qz_solve(z, i, NULL, &s);
     if (st == TN_OK) tni_qz_solved_finish(&s);
     z->n_done++;
   }

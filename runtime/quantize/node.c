@@ -27,9 +27,14 @@ Onnx__TensorProto *tni_qz_new_tensor(tni_qz_writer *w, const char *name, int32_t
 tn_status tni_qz_add_initializer(tni_qz_writer *w, const char *of, const char *what, int32_t dtype, size_t n_dims,
                                  const int64_t *dims, const void *data, uint64_t n, char **name) {
   char buf[1024];
+  uint64_t at;
   snprintf(buf, sizeof buf, "%s_%s", of, what);
+  if (tni_map_get_str(w->made, buf, &at)) {
+    *name = w->initializers[at]->name;
+    return TN_OK;
+  }
   Onnx__TensorProto *t = tni_qz_new_tensor(w, buf, dtype, n_dims, dims);
-  if (!t) return tni_qz_no_memory(w);
+  if (!t || !tni_map_put_str(w->made, buf, w->n_initializers)) return tni_qz_no_memory(w);
   *name = t->name;
   w->initializers[w->n_initializers++] = t;
   return tni_qz_put_tensor(w, t, data, n);

@@ -11,7 +11,7 @@ enum { TNI_QZ_INPUTS = 6, TNI_QZ_ATTRS = 5 };
 
 typedef struct tni_qz_node {
   tni_qz_writer *w;
-  const tni_qz_product *p;
+  const tni_qz_product *p; /* whose codes it has */
   const tni_qz_format *f;
   tni_qz_solved s;
   char *in[TNI_QZ_INPUTS]; /* [0] is the activation */
@@ -23,7 +23,7 @@ typedef struct tni_qz_node {
 
 TN_MUST_CHECK Onnx__TensorProto *tni_qz_new_tensor(tni_qz_writer *w, const char *name, int32_t dtype, size_t n_dims,
                                                    const int64_t *dims);
-/* OF_WHAT in the data file; *name lives as long as w's arena. */
+/* OF_WHAT in the data file, once; *name lives as long as w's arena. */
 TN_MUST_CHECK tn_status tni_qz_add_initializer(tni_qz_writer *w, const char *of, const char *what, int32_t dtype, size_t n_dims,
                                                const int64_t *dims, const void *data, uint64_t n, char **name);
 /* The next operand, an initializer. */

@@ -166,11 +166,13 @@ tn_status tni_qz_share_codes(tni_qz_writer *w, Onnx__NodeProto *n, const Onnx__N
 }
 
 tn_status tni_qz_write_item(tni_qz_writer *w, Onnx__NodeProto *n, uint32_t i) {
-  const tni_qz_product *p = &w->z->products[i];
-  const bool table = i == w->z->n_products;
-  product x = {.w = w, .p = p, .f = &w->z->formats[p->format], .by_rows = table || i == w->z->lender};
+  const uint32_t of = tni_qz_codes_of(w->z, i);
+  const tni_qz_product *p = &w->z->products[of];
+  const uint32_t lender = w->z->lender;
+  const bool table = i == w->z->n_products, lends = lender != TNI_QZ_FLOAT && of == tni_qz_codes_of(w->z, lender);
+  product x = {.w = w, .p = p, .f = &w->z->formats[p->format], .by_rows = table || lends};
   bool found;
-  tn_status st = tni_qz_solved_read(w->z, i, &x.s, &found);
+  tn_status st = tni_qz_solved_read(w->z, of, &x.s, &found);
   if (st == TN_OK && !found)
     st = tni_fail(w->z->err, TN_E_CORRUPT, p->name, "what was solved of '%s' is gone from '%s'", p->name, w->z->work);
   const bool qdq = w->z->o.flags & TN_QUANTIZE_QDQ;

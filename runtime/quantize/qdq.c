@@ -58,11 +58,9 @@ static tn_status add_turned_zeros(tni_qz_node *x, int32_t dtype) {
 static tn_status new_node(tni_qz_node *x, const char *name, Onnx__NodeProto **out) {
   Onnx__NodeProto *n = TNI_NEW(x->w->arena, Onnx__NodeProto);
   char **output = TNI_NEW_ARRAY(x->w->arena, char *, 1);
-  char text[1024];
   if (!n || !output) return tni_qz_no_memory(x->w);
   onnx__node_proto__init(n);
-  snprintf(text, sizeof text, "%s_%s", x->p->output, name);
-  n->name = tni_arena_strdup(x->w->arena, text);
+  n->name = tni_arena_strdup(x->w->arena, name);
   n->output = output;
   n->n_output = 1;
   output[0] = n->name;
@@ -71,11 +69,10 @@ static tn_status new_node(tni_qz_node *x, const char *name, Onnx__NodeProto **ou
   return TN_OK;
 }
 
-tn_status tni_qz_write_qdq(tni_qz_node *x, Onnx__NodeProto *n) {
+static tn_status add_dequantize(tni_qz_node *x, const char *name, Onnx__NodeProto **dq) {
   const bool wide = x->f->bits == 8;
   const int64_t block = tni_qz_block(x->f, x->s.K);
   bool usual, codes;
-  Onnx__NodeProto *dq = NULL;
   tni_qz_look_at_zeros(x, &usual, &codes);
   if (!usual && !codes)
     return tni_fail(x->w->z->err, TN_E_UNSUPPORTED, x->p->name, "zero points of '%s' are no codes, which QDQ wants", x->p->name);
@@ -85,10 +82,24 @@ tn_status tni_qz_write_qdq(tni_qz_node *x, Onnx__NodeProto *n) {
   if (st == TN_OK && !usual) st = add_turned_zeros(x, dtype);
   if (st == TN_OK) st = tni_qz_add_int(x, "axis", 0);
   if (st == TN_OK) st = tni_qz_add_int(x, "block_size", block < x->s.K ? block : x->s.K);
-  if (st == TN_OK) st = new_node(x, "weight", &dq);
-  if (st == TN_OK) st = tni_qz_take(x, dq, "DequantizeLinear", "");
+  if (st == TN_OK) st = new_node(x, name, dq);
+  if (st == TN_OK) st = tni_qz_take(x, *dq, "DequantizeLinear", "");
+  if (st == TN_OK && !tni_map_put_str(x->w->made, name, x->w->n_front)) st = tni_qz_no_memory(x->w);
+  if (st == TN_OK) x->w->front[x->w->n_front++] = *dq;
+  return st;
+}
+
+tn_status tni_qz_write_qdq(tni_qz_node *x, Onnx__NodeProto *n) {
+  char name[1024];
+  uint64_t at;
+  Onnx__NodeProto *dq = NULL;
+  tn_status st = TN_OK;
+  snprintf(name, sizeof name, "%s_weight", x->p->output);
+  if (tni_map_get_str(x->w->made, name, &at))
+    dq = x->w->front[at];
+  else
+    st = add_dequantize(x, name, &dq);
   if (st != TN_OK) return st;
-  x->w->front[x->w->n_front++] = dq;
   x->in[0] = n->input[0];
   x->in[1] = dq->output[0];
   x->n_in = 2;

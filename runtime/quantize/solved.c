@@ -151,6 +151,14 @@ tn_status tni_qz_read_weight(const tni_qz *z, const tni_qz_product *p, float *w)
   return TN_OK;
 }
 
+uint32_t tni_qz_codes_of(const tni_qz *z, uint32_t i) {
+  const tni_qz_product *p = &z->products[i];
+  if (!(z->o.flags & TN_QUANTIZE_ROUND) || i >= z->n_products) return i;
+  for (uint32_t k = 0; k < i; k++)
+    if (z->products[k].weight == p->weight && z->products[k].kn == p->kn) return k;
+  return i;
+}
+
 static tn_status solve_matrix(tni_qz *z, const tni_quant_task *t, const tni_qz_solved *out) {
   const tni_quant_codes codes = {.codes = out->codes,
                                  .scales = out->scales,

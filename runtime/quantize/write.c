@@ -252,7 +252,7 @@ tn_status tni_qz_write(tni_qz *z, const char *stage) {
   const ProtobufCMessageDescriptor *root = &onnx__model_proto__descriptor;
   const tni_scan_limits lim = {32, UINT64_C(256) << 20};
   snprintf(path, sizeof path, "%s/%s", stage, TNI_QZ_DATA_FILE);
-  tn_status st = (w.arena = tni_arena_create()) ? TN_OK : tni_qz_no_memory(&w);
+  tn_status st = (w.arena = tni_arena_create()) && (w.made = tni_map_create()) ? TN_OK : tni_qz_no_memory(&w);
   if (st == TN_OK) st = tni_import_file(z->path, NULL, NULL, &w.source, z->err);
   if (st == TN_OK)
     st = tni_scan(root, w.source->files[0].data, w.source->files[0].bytes, &lim, z->path, &w.stripped, z->err);
@@ -266,6 +266,7 @@ tn_status tni_qz_write(tni_qz *z, const char *stage) {
     st = tni_fail(z->err, tni_errno_status(why, TN_E_IO), path, "cannot write '%s': %s", path, strerror(why));
   tni_map_destroy(w.products);
   tni_map_destroy(w.read);
+  tni_map_destroy(w.made);
   tni_stripped_finish(&w.stripped);
   if (scratch) tni_arena_destroy(scratch);
   tni_model_destroy(w.source);

@@ -27,6 +27,7 @@ typedef struct tni_qz_writer {
   FILE *data;
   uint64_t at;
   tni_map *products, *read; /* by name: outputs of products, with their numbers; what is read once they are replaced */
+  tni_map *made; /* by name: where initializers and nodes of `front` are that were added */
   char *levels[TNI_QZ_FORMATS], *steps[TNI_QZ_FORMATS]; /* names of tables that were written */
   bool contrib, own;                                   /* which domains were written */
   Onnx__NodeProto **front; /* of QDQ: they read constants alone */

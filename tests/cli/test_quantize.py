@@ -317,20 +317,38 @@ class Quantize(common.Case):
         self.assertTrue((values == values.astype(np.float16)).all())
         self.ok(*line)
 
+    def one_constant(self, name, second):
+        """x a, then the same matrix again, as one constant or as a copy of it."""
+        onnx = self.module("onnx")
+        nodes = [("MatMul", "x a", "y", {}), ("Tanh", "y", "z", {}), ("MatMul", f"z {second}", "t", {}), ("MatMul", "t head", "logits", {})]
+        model = self.small(name, nodes, a=(48, 48), head=(48, 4096), b=(48, 48))
+        m = onnx.load(model / "model.onnx")
+        init = {i.name: i for i in m.graph.initializer}
+        init["b"].raw_data = init["a"].raw_data
+        onnx.save(m, model / "model.onnx")
+        return model
+
     def test_one_constant_of_two_products(self):
-        """Each is solved from the model's floats: as if each had a copy."""
-        onnx, codes = self.module("onnx"), []
-        for name, second in (("one", "a"), ("copies", "b")):
-            nodes = [("MatMul", "x a", "y", {}), ("Tanh", "y", "z", {}), ("MatMul", f"z {second}", "t", {}), ("MatMul", "t head", "logits", {})]
-            model, out = self.small(name, nodes, a=(48, 48), head=(48, 4096), b=(48, 48)), self.tmp / f"{name}-q"
-            m = onnx.load(model / "model.onnx")
-            init = {i.name: i for i in m.graph.initializer}
-            init["b"].raw_data = init["a"].raw_data
-            onnx.save(m, model / "model.onnx")
+        """Each is solved from the model's floats: as if each had a copy. Rounded, the codes are the same, and stand there once."""
+        onnx, np, solved = self.module("onnx"), self.module("numpy"), []
+        models = [self.one_constant("one", "a"), self.one_constant("copies", "b")]
+        for model in models:
+            out = self.tmp / f"{model.name}-q"
             self.ok("quantize", model, "-o", out, "--text", self.text(1), "--max-tokens", "64", "--bits", "2")
             init = {i.name: onnx.numpy_helper.to_array(i).tobytes() for i in onnx.load(out / "model.onnx").graph.initializer}
-            codes.append({n: hash(init[n]) for n in ("t_codes", "t_scales", "logits_codes")})
-        self.assertEqual(*codes)
+            solved.append({n: hash(init[n]) for n in ("t_codes", "t_scales", "logits_codes")})
+        self.assertEqual(*solved)
+        for to, op, n in (("onnx", "MatMulNBits", 3), ("qdq", "DequantizeLinear", 2)):
+            outs = [self.tmp / f"{m.name}-{to}" for m in models]
+            for model, out in zip(models, outs):
+                self.ok("quantize", model, "-o", out, "--round", "--bits", "4", "--block", "16", "--to", to)
+            m = onnx.load(outs[0] / "model.onnx")
+            self.assertEqual([x.op_type for x in m.graph.node].count(op), n)
+            self.assertNotIn("t_codes", [i.name for i in m.graph.initializer])
+            onnx.checker.check_model(m)
+            logits = [self.logits(out, [5, 6, 7], plain=True) for out in outs]
+            self.assertTrue((logits[0] == logits[1]).all())
+            self.assertEqual(*[self.ok("run", out, "-p", "Once", "-n", "3", "-c", "64", "--temp", "0", "--profile", "host").stdout for out in outs])
 
     # --- widths by a budget
 
