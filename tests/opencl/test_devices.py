@@ -139,6 +139,23 @@ class Same(Device):
         self.check("align=4096", models=[DEMO])
 
 
+    def test_slice_of_five_dims(self):
+        """Kernels know four dims: one with more is the host's."""
+        np, onnx = self.module("numpy"), self.module("onnx")
+        h, out = onnx.helper, self.tmp / "out"
+        numbers = [onnx.numpy_helper.from_array(np.array(v), n)
+                   for n, v in (("from", [2]), ("to", [6]), ("axis", [-1]), ("shape", [2, 2, 2, 8]))]
+        nodes = [h.make_node("Slice", ["x", "from", "to", "axis"], ["part"]), h.make_node("Reshape", ["part", "shape"], ["z"]),
+                 h.make_node("Mul", ["z", "z"], ["y"])]
+        g = h.make_graph(nodes, "g", [h.make_tensor_value_info("x", 1, [2, 2, 2, 2, 6])],
+                         [h.make_tensor_value_info("y", 1, [2, 2, 2, 8])], numbers)
+        onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 18)], ir_version=8), self.tmp / "slice.onnx")
+        x = np.arange(96, dtype=np.float32).reshape(2, 2, 2, 2, 6)
+        np.save(self.tmp / "x.npy", x)
+        self.ok("infer", self.tmp / "slice.onnx", "--in", f"x={self.tmp / 'x.npy'}", "--out", out, "--profile", PLUGIN, env=self.env())
+        self.assertEqual(np.load(out / "y.npy").tolist(), (x[..., 2:].reshape(2, 2, 2, 8) ** 2).tolist())
+
+
 class Shared(Device):
     """Caches that are half, as all agreed, where attention is not in the piece of the graph that appends to them."""
 

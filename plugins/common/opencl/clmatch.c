@@ -313,6 +313,15 @@ static bool match_gather(const op_matcher *m) {
   return take_operand(m, TNI_CLO_GATHER);
 }
 
+static bool ew_rank(const op_matcher *m) {
+  const tn_value *y = tni_cm_value(m->g, m->n->out[0]);
+  if (y->rank > 4) return refuse_node(m, TN_WHY_SHAPE, "more than 4 dims");
+  for (uint32_t i = 0; i < m->n->n_in; i++)
+    if (input_value(m, i) && input_value(m, i)->rank > 4)
+      return refuse_node(m, TN_WHY_SHAPE, "more than 4 dims");
+  return true;
+}
+
 /* First axis where two values' dims differ; -1: none. */
 static int64_t differing_axis(const tn_value *a, const tn_value *b) {
   for (uint32_t i = 0; i < a->rank; i++)
@@ -329,18 +338,10 @@ static bool match_slice(const op_matcher *m) {
     return refuse_node(m, TN_WHY_ATTR, "Slice of more than one axis");
   m->o->i[0] = differing_axis(x, y);
   if (m->o->i[0] < 0) return take_operand(m, TNI_CLO_ALIAS);
+  if (!ew_rank(m)) return false;
   for (uint32_t i = (uint32_t)m->o->i[0] + 1; i < x->rank; i++)
     if (x->dims[i] != y->dims[i]) return refuse_node(m, TN_WHY_SHAPE, "Slice of more than one axis");
   return take_operand(m, TNI_CLO_SLICE);
-}
-
-static bool ew_rank(const op_matcher *m) {
-  const tn_value *y = tni_cm_value(m->g, m->n->out[0]);
-  if (y->rank > 4) return refuse_node(m, TN_WHY_SHAPE, "element-wise over more than 4 dims");
-  for (uint32_t i = 0; i < m->n->n_in; i++)
-    if (input_value(m, i) && input_value(m, i)->rank > 4)
-      return refuse_node(m, TN_WHY_SHAPE, "element-wise over more than 4 dims");
-  return true;
 }
 
 static void one_instruction(const op_matcher *m, uint32_t n_in) {
