@@ -155,6 +155,7 @@ static void broken(void) {
   if (sound) return;
   static const char *const changes[][2] = {{"a + b", "a - b"},
                                            {"a / (1.0f + exp(-v * a))", "a / (1.0f + exp(v * a))"},
+                                           {"as_float(0x3f800000u)", "as_float(0x40000000u)"}, /* of Swish */
                                            {"(long)i1 * m[5]", "(long)i0 * m[5]"},   /* rows of the first input */
                                            {"(long)i3 * m[15]", "(long)i2 * m[15]"}, /* planes of the third */
                                            {"(long)i1 * m[17]", "(long)i1 * m[16]"}, /* rows of the output */

@@ -122,7 +122,9 @@ bool tni_cl_ew_source(const tni_cl_ew *e, char *out, size_t size) {
     if (!f) return false;
     add_text(&t, "  %s r%u;\n  {\n    const %s a = r%u;\n", type, e->n_in + i, type, o->a);
     if (o->b != TN_NONE) add_text(&t, "    const %s b = r%u;\n", type, o->b);
-    if (o->op == TN_OP_SWISH || o->op == TN_OP_GELU) add_text(&t, "    const float v = %.9ef;\n", (double)o->value);
+    uint32_t bits; /* no decimals: the process's locale may write them with a comma */
+    memcpy(&bits, &o->value, sizeof bits);
+    if (o->op == TN_OP_SWISH || o->op == TN_OP_GELU) add_text(&t, "    const float v = as_float(0x%08xu);\n", bits);
     add_text(&t, "    r%u = %s;\n  }\n", e->n_in + i, f);
   }
   for (uint32_t i = 0; i < e->n_out; i++) {
