@@ -204,7 +204,7 @@ static tni_cl_flight *take_flight(tni_cl_device *d) {
   return NULL;
 }
 
-/* The ticket may be gone once done has it; the flight is free before. */
+/* The ticket may be gone once done has it. The flight is free last: whoever closes the device waits for that. */
 static void land_flight(tni_cl_flight *f, cl_int code) {
   const tn_host *host = f->device->host;
   tn_ticket *ticket = f->ticket;
@@ -221,11 +221,8 @@ static void land_flight(tni_cl_flight *f, cl_int code) {
 }
 
 static void CL_CALLBACK on_event(cl_event event, cl_int status, void *user) {
-  tni_cl_flight *f = user;
-  const tni_cl_api *api = &f->device->api;
-  land_flight(f, status);
-  (void)api;
   (void)event;
+  land_flight(user, status);
 }
 
 static cl_int enqueue_plan(tni_cl_device *d, const tn_item *it, uint32_t *since_flush) {

@@ -309,7 +309,6 @@ void tni_cl_release(tn_program *p) {
   tni_cm_free(&mem);
 }
 
-/* A blob gets its image once; whoever else uses the buffer finds it there. */
 /* A blob of another matrix, a torn one, or one of another format. */
 static tn_status check_blob(const tn_program *p, tn_id slot, const tn_blob *blob, tn_error *err) {
   for (uint32_t i = 0; i < p->n_ops; i++) {
@@ -325,6 +324,7 @@ static tn_status check_blob(const tn_program *p, tn_id slot, const tn_blob *blob
   return TN_OK;
 }
 
+/* A blob gets its image once; whoever else uses the buffer finds it there. */
 tn_status tni_cl_set(tn_program *p, tn_id slot, const tn_view *view, const tn_blob *blob, tn_error *err) {
   tni_cl_device *d = p->device;
   if (slot >= p->info.n_slots || !view || !view->buffer)
