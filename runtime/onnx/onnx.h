@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The door of runtime/onnx: import, export and what was left out.
+ * The door of runtime/onnx: import and what was left out.
  * Other rooms include this file and no other of it.
  */
 #ifndef TENON_ONNX_ONNX_H
@@ -8,6 +8,5 @@
 
 #include "runtime/onnx/import.h"
 #include "runtime/onnx/left_out.h"
-#include "runtime/onnx/save.h"
 
 #endif

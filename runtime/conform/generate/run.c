@@ -10,7 +10,7 @@
 
 #include "runtime/conform/generate/keep.h"
 #include "runtime/conform/real/real.h"
-#include "runtime/onnx/onnx.h"
+#include "runtime/onnx/save/save.h"
 #include "runtime/place/place.h"
 
 static bool session_run(tni_cf *cf, tn_session *s, const gen_case *c, uint32_t phase, const gen_inputs *in,

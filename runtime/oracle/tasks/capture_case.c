@@ -8,7 +8,7 @@
 
 #include "runtime/base/base.h"
 #include "runtime/base/json.h"
-#include "runtime/onnx/onnx.h"
+#include "runtime/onnx/save/save.h"
 #include "runtime/plugin/load/load.h"
 
 typedef struct case_writer {

@@ -2,8 +2,8 @@
  *
  * Nodes of a graph as a model of their own, in ONNX's format: what a test of just these nodes needs.
  */
-#ifndef TENON_ONNX_SAVE_H
-#define TENON_ONNX_SAVE_H
+#ifndef TENON_ONNX_SAVE_SAVE_H
+#define TENON_ONNX_SAVE_SAVE_H
 
 #include "runtime/graph/graph.h"
 

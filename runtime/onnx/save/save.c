@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/onnx/save.h"
+#include "runtime/onnx/save/save.h"
 
 #include <errno.h>
 #include <stdio.h>
