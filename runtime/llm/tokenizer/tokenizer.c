@@ -127,8 +127,8 @@ static tn_status add_text(const tni_tokenizer *t, tni_work *w, const char *s, co
   return w->text.failed || w->norm.failed ? tni_fail_memory(err, "text") : TN_OK;
 }
 
-/* The same for a piece of a text that may be marked. Where the normalizer changes it, the special tokens that the template wrote
- * are cut out before: there each byte is still known. */
+/* The same for a piece of a text that may be marked. Where the normalizer changes it, the special tokens that the
+ * template wrote are cut out before: there each byte is still known. */
 static tn_status add_marked(const tni_tokenizer *t, tni_work *w, const char *s, const uint8_t *mine, tni_tok_piece p,
                             tn_error *err) {
   bool lost = false;
