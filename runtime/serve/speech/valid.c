@@ -13,7 +13,7 @@
 enum { DEPTH = 128, STEPS = 1 << 18, MATCH_LIMIT = 1 << 20, POINTER = 512 };
 
 typedef struct valid_look {
-  const json_t *root;
+  const json_t *document, *root; /* root: the schema with the next "$id" around, or the document */
   unsigned depth;
   long steps;
 } valid_look;
@@ -217,6 +217,39 @@ static const json_t *find_ref(const json_t *root, const char *ref) {
   return *ref ? NULL : root;
 }
 
+/* It has an "$id", and is what its own "#..." is meant from. */
+static const char *is_id(const json_t *s) {
+  const char *id = json_string_value(json_object_get(s, "$id"));
+  return id && *id != '#' ? id : NULL;
+}
+
+/* The schema in `at` whose "$id" is the n letters at `id`; NULL: there is none. */
+static const json_t *find_id(valid_look *v, const json_t *at, const char *id, size_t n) {
+  const char *own = is_id(at), *key;
+  const json_t *one, *found;
+  size_t i;
+  if (--v->steps < 0) return NULL;
+  if (own && strcspn(own, "#") == n && memcmp(own, id, n) == 0) return at;
+  json_array_foreach(at, i, one) if ((found = find_id(v, one, id, n))) return found;
+  json_object_foreach((json_t *)(uintptr_t)at, key, one) if ((found = find_id(v, one, id, n))) return found;
+  return NULL;
+}
+
+/* What "$ref" leads to, which is looked at with the "$id" that it is in. */
+static bool fits_ref(valid_look *v, const json_t *s, const json_t *x) {
+  const char *ref = json_string_value(json_object_get(s, "$ref"));
+  const json_t *around = v->root;
+  if (!ref) return true;
+  const size_t n = strcspn(ref, "#");
+  const json_t *base = n ? find_id(v, v->document, ref, n) : around, *to = base;
+  if (base && ref[n]) to = find_ref(base, ref + n);
+  if (!to) return v->steps >= 0;
+  v->root = base;
+  const bool good = fits(v, to, x);
+  v->root = around;
+  return good;
+}
+
 static bool fits_choices(valid_look *v, const json_t *s, const json_t *x) {
   const json_t *any = json_object_get(s, "anyOf"), *one_of = json_object_get(s, "oneOf"),
                *all = json_object_get(s, "allOf"), *none = json_object_get(s, "not"), *when = json_object_get(s, "if"),
@@ -255,14 +288,15 @@ static bool fits(valid_look *v, const json_t *schema, const json_t *x) {
     return false;
   }
   v->depth++;
-  const char *ref = json_string_value(json_object_get(schema, "$ref"));
-  const json_t *to = ref ? find_ref(v->root, ref) : NULL;
-  const bool good = (!to || fits(v, to, x)) && fits_own(v, schema, x) && fits_choices(v, schema, x);
+  const json_t *around = v->root;
+  if (is_id(schema)) v->root = schema;
+  const bool good = fits_ref(v, schema, x) && fits_own(v, schema, x) && fits_choices(v, schema, x);
+  v->root = around;
   v->depth--;
   return good && v->steps >= 0;
 }
 
 bool srv_valid(const json_t *schema, const json_t *value) {
-  valid_look v = {.root = schema, .steps = STEPS};
+  valid_look v = {.document = schema, .root = schema, .steps = STEPS};
   return fits(&v, schema, value);
 }
