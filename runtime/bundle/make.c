@@ -293,7 +293,11 @@ static tn_status find_dirs(tni_bd *b, bool sealed, tn_runtime_opts *ro) {
   if (sealed && has_plugins(b)) {
     ro->n_plugin_dirs = 1;
     ro->flags |= TN_RT_TEST_WRITABLE; /* where the bundle is made says nothing of where it will be used */
-    dirs[0] = tni_bd_text(b, "%s/plugins", b->stage);
+    char *stage = realpath(b->stage, NULL); /* plugin folders have absolute paths */
+    const int e = errno;
+    dirs[0] = stage ? tni_bd_text(b, "%s/plugins", stage) : NULL;
+    free(stage);
+    if (!stage) return tni_fail(b->err, tni_errno_status(e, TN_E_IO), b->stage, "'%s': %s", b->stage, strerror(e));
     return dirs[0] ? TN_OK : tni_fail_memory(b->err, b->stage);
   }
   for (uint32_t i = 0; i < own; i++) dirs[i] = b->ro.plugin_dirs[i];

@@ -43,7 +43,7 @@ class Bundle(common.Case):
 
     def make(self, *args, name="b", code=0, model=DEMO, env=None):
         out = self.tmp / name
-        r = self.tenon("bundle", model, "-o", out, *args, env=dict(PLUGINS, **(env or {})))
+        r = self.tenon("bundle", model, "-o", name, *args, env=dict(PLUGINS, **(env or {})), cwd=self.tmp)
         self.assertEqual(r.returncode, code, r.stdout + r.stderr)
         self.result = r
         return out
