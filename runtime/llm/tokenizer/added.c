@@ -71,21 +71,14 @@ static tn_status set_pattern(tni_reader *r, tni_added *x, tni_work *w) {
   return x->pattern.v ? TN_OK : tni_fail_memory(r->err, "added_tokens");
 }
 
-typedef bool (*tni_added_pred)(const tni_added *x);
-
-static bool is_raw(const tni_added *x) { return !x->normalized; }
-
-static bool is_normalized(const tni_added *x) { return x->normalized; }
-
-static bool is_special(const tni_added *x) { return x->normalized && x->special; }
-
-static tn_status build_added(tni_reader *r, tni_added_set *set, tni_added_pred wanted) {
+/* special: only those, and by their content. */
+static tn_status build_added(tni_reader *r, tni_added_set *set, bool normalized, bool special) {
   set->v = TNI_NEW_ARRAY(r->t->arena, tni_added, r->t->n_added ? r->t->n_added : 1);
   if (!set->v) return tni_fail_memory(r->err, "added_tokens");
   for (size_t i = 0; i < r->t->n_added; i++) {
     tni_added x = r->t->added[i];
-    if (!wanted(&x)) continue;
-    if (wanted == is_special) x.pattern = x.content;
+    if (x.normalized != normalized || (special && !x.special)) continue;
+    if (special) x.pattern = x.content;
     if (x.pattern.n) set->first[(uint8_t)x.pattern.v[0]] = true;
     set->v[set->n++] = x;
   }
@@ -116,9 +109,9 @@ tn_status tni_added_build(tni_reader *r) {
   tni_str_finish(&w.norm2);
   tni_match_memory_finish(&w.match);
   if (st == TN_OK) st = mark_skipped(r);
-  if (st == TN_OK) st = build_added(r, &r->t->raw, is_raw);
-  if (st == TN_OK) st = build_added(r, &r->t->normalized, is_normalized);
-  return st != TN_OK ? st : build_added(r, &r->t->special, is_special);
+  if (st == TN_OK) st = build_added(r, &r->t->raw, false, false);
+  if (st == TN_OK) st = build_added(r, &r->t->normalized, true, false);
+  return st != TN_OK ? st : build_added(r, &r->t->special, true, true);
 }
 
 /* Longest pattern that s starts with: at each byte the range of patterns that still agree narrows. */
