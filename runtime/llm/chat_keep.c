@@ -94,6 +94,13 @@ static tn_status run_range(tn_chat *c, size_t begin, size_t end, const wanted *w
   return st;
 }
 
+/* The tokens from `begin` to `from`, of which no logits are wanted, and then the rest. */
+static tn_status run_rest(tn_chat *c, size_t begin, size_t from, const wanted *want, tn_error *err) {
+  const wanted nothing = {true, NULL, NULL};
+  const tn_status st = run_range(c, begin, from, &nothing, err);
+  return st == TN_OK ? run_range(c, from, c->n, want, err) : st;
+}
+
 /* A device was lost and the caches with it: the session goes on on another, without positions (docs/isolation.md). */
 static bool began_anew(const tn_chat *c, tn_status st, size_t from) {
   return st == TN_E_DEVICE_LOST && from && tn_session_length(c->session) == 0;
@@ -107,21 +114,21 @@ size_t tni_chat_may_guess(const tn_chat *c, size_t n) {
 tn_status tni_chat_keep_step(tn_chat *c, bool last_only, const float **logits, size_t *rows, size_t *vocab,
                              tn_error *err) {
   const size_t from = c->fed, total = c->n - from;
-  const wanted want = {last_only, logits, vocab}, nothing = {true, NULL, NULL};
+  const wanted want = {last_only, logits, vocab};
   const int64_t text = (int64_t)(c->n > c->whole ? c->n : c->whole);
+  size_t begin = from;
   tn_status st = TN_OK;
   if (total == 0) return tni_fail(err, TN_E_INVALID, "ids", "there is no token to run");
   tni_long_text(c->session, text);
   if (from && !tni_long_serves(c->session, text)) {
     st = tn_session_truncate(c->session, 0, err);
-    if (st == TN_OK) st = run_range(c, 0, from, &nothing, err);
+    begin = 0;
   }
-  if (st == TN_OK) st = run_range(c, from, c->n, &want, err);
+  if (st == TN_OK) st = run_rest(c, begin, from, &want, err);
   if (began_anew(c, st, from)) {
     tni_error_begin(err);
     tni_long_text(c->session, text);
-    st = run_range(c, 0, from, &nothing, err);
-    if (st == TN_OK) st = run_range(c, from, c->n, &want, err);
+    st = run_rest(c, 0, from, &want, err);
   }
   if (st != TN_OK) {
     /* Rings may have lost what was there: then all of the history is fed again. */
