@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * jansson, with memory that runs out told from text that is wrong, and a parser that survives it. Include this where JSON is built or parsed: the
- * functions that build and parse are replaced by ones that remember, for the calling thread, that memory was short.
+ * jansson, with memory that runs out told from text that is wrong, and a parser that survives it. Include this where
+ * JSON is built or parsed: the functions that build and parse are replaced by ones that remember, for the calling
+ * thread, that memory was short.
  *
  * jansson gives NULL or -1 for both, and its builders pass NULL on: a tree lacks what found no memory, and nobody
  * knows. Who builds a tree calls tni_json_begin first and asks tni_json_short at its end. Only runtime/base knows
@@ -37,6 +38,12 @@ typedef struct tni_json_pool {
 /* A new reference, as json_stringn gives; s is valid UTF-8. NULL without memory. */
 json_t *tni_json_pooled(tni_json_pool *p, const char *s, size_t n);
 void tni_json_pool_finish(tni_json_pool *p);
+
+/* Equal as JSON Schema has it: numbers by their value, so 1 and 1.0. */
+bool tni_json_same(const json_t *a, const json_t *b);
+/* What a JSON pointer (RFC 6901, as it stands after the # of a URI: %XX is a byte) leads to, borrowed; "" is root.
+ * NULL: nothing is there, or it is no pointer. */
+json_t *tni_json_at(const json_t *root, const char *pointer);
 
 static inline json_t *tni_json_made(json_t *j) {
   if (!j) tni_json_lacked();

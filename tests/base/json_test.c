@@ -97,6 +97,47 @@ static void test_place(void) {
   json_decref(j);
 }
 
+/* --- equal, by a pointer --- */
+
+static bool are_same(const char *a, const char *b) {
+  json_t *x = tni_json_loads(a, JSON_DECODE_ANY, NULL), *y = tni_json_loads(b, JSON_DECODE_ANY, NULL);
+  const bool is = tni_json_same(x, y);
+  CU_ASSERT_EQUAL(is, tni_json_same(y, x));
+  json_decref(x);
+  json_decref(y);
+  return is;
+}
+
+static void test_same(void) {
+  CU_ASSERT(are_same("1", "1.0") && are_same("[{\"a\": 1}, -2.0]", "[{\"a\": 1.0}, -2]"));
+  CU_ASSERT(are_same("{\"a\": 1, \"b\": null}", "{\"b\": null, \"a\": 1.0}"));
+  CU_ASSERT(!are_same("1", "1.5") && !are_same("9007199254740993", "9007199254740992.0") && !are_same("1", "1e300"));
+  CU_ASSERT(!are_same("1", "true") && !are_same("1", "\"1\"") && !are_same("[1]", "[1, 1]") && !are_same("[]", "{}"));
+  CU_ASSERT(!are_same("{\"a\": 1}", "{\"a\": 1, \"b\": 1}") && !are_same("{\"a\": null}", "{\"b\": null}"));
+}
+
+static json_int_t at(const char *pointer) {
+  static const char text[] = "{\"a/b\": [1, 2], \"a~1b\": 3, \"\": {\"c d\": 4}, \"~\": 5, \"%25\": 6, \"0\": 7}";
+  json_t *j = tni_json_loads(text, 0, NULL), *found = tni_json_at(j, pointer);
+  const json_int_t is = !found ? -1 : found == j ? 0 : json_is_integer(found) ? json_integer_value(found) : -2;
+  json_decref(j);
+  return is;
+}
+
+static void test_pointer(void) {
+  static const struct {
+    const char *pointer;
+    json_int_t is;
+  } rows[] = {{"", 0},          {"/a~1b/0", 1},    {"/a%2Fb/1", 2}, {"/a%7e1b/1", 2}, {"/a~01b", 3},
+              {"//c%20d", 4},   {"/~0", 5},        {"/~", 5},       {"/%2525", 6},    {"/0", 7},
+              {"/a~1b", -2},    {"/a~1b/2", -1},   {"/a~1b/x", -1}, {"/a~1b/", -1},   {"/a~1b/-1", -1},
+              {"/a~1b/0x", -1}, {"/a~1b/0/0", -1}, {"a~1b", -1},    {"/nowhere", -1}, {"/nowhere/a", -1}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) CU_ASSERT_EQUAL(at(rows[i].pointer), rows[i].is);
+  char longer[1000] = "/";
+  memset(longer + 1, 'a', sizeof longer - 2);
+  CU_ASSERT_EQUAL(at(longer), -1);
+}
+
 static int countdown;
 static void *failing(size_t n) { return countdown-- == 0 ? NULL : malloc(n); }
 
@@ -222,4 +263,6 @@ void suite_json(void) {
   CU_add_test(s, "written", test_written);
   CU_add_test(s, "pieces", test_pieces);
   CU_add_test(s, "reals", test_reals);
+  CU_add_test(s, "equal", test_same);
+  CU_add_test(s, "by a pointer", test_pointer);
 }

@@ -250,7 +250,7 @@ static bool enumerated(tni_schema *s, json_t *schema, uint32_t from, uint32_t to
   for (size_t i = 0; i < (list ? json_array_size(list) : 1); i++) {
     json_t *v = list ? json_array_get(list, i) : one;
     bool fits = false;
-    if (list && one && !tni_schema_same(v, one)) continue;
+    if (list && one && !tni_json_same(v, one)) continue;
     if (!value_fits(s, v, schema, &fits)) return false;
     if (fits && !literal(s, v, from, to)) return false;
   }

@@ -60,8 +60,6 @@ json_t *tni_schema_resolve(tni_schema *s, const json_t *ref);
 void tni_schema_anchor_refs(tni_schema *s);
 /* schema without the keyword `without` and without remarks (title, $defs), kept. */
 json_t *tni_schema_rest(tni_schema *s, json_t *schema, const char *without);
-/* Equal as JSON Schema has it: numbers by their value. */
-bool tni_schema_same(json_t *a, json_t *b);
 /* schema without $ref and allOf, borrowed; one of them alone may be `schema` itself. */
 json_t *tni_schema_flat(tni_schema *s, json_t *schema);
 /* a, and b that is a part of it (allOf, $ref, a choice), as one: a new reference, NULL where it fails (said). */

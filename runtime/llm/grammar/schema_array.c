@@ -20,7 +20,7 @@ static json_t *distinct(tni_schema *s, json_t *all) {
   for (size_t i = 0; i < n; i++) {
     bool again = false;
     for (size_t k = 0; k < json_array_size(list) && !again; k++)
-      again = tni_schema_same(json_array_get(list, k), json_array_get(all, i));
+      again = tni_json_same(json_array_get(list, k), json_array_get(all, i));
     if (!again) json_array_append_new(list, json_incref(json_array_get(all, i)));
   }
   return list;

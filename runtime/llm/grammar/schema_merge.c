@@ -101,35 +101,12 @@ static json_t *both_types(tni_schema *s, const json_t *a, const json_t *b) {
   return list;
 }
 
-/* 2 and 2.0. */
-static bool same_number(const json_t *whole, const json_t *real) {
-  const double v = json_real_value(real);
-  return fabs(v) < 9e18 && v == floor(v) && (json_int_t)v == json_integer_value(whole);
-}
-
-bool tni_schema_same(json_t *a, json_t *b) {
-  if (json_is_integer(a) && json_is_real(b)) return same_number(a, b);
-  if (json_is_real(a) && json_is_integer(b)) return same_number(b, a);
-  if (json_is_array(a) && json_is_array(b)) {
-    bool same = json_array_size(a) == json_array_size(b);
-    for (size_t i = 0; same && i < json_array_size(a); i++)
-      same = tni_schema_same(json_array_get(a, i), json_array_get(b, i));
-    return same;
-  }
-  if (!json_is_object(a) || !json_is_object(b)) return json_equal(a, b);
-  const char *key;
-  json_t *v;
-  bool same = json_object_size(a) == json_object_size(b);
-  json_object_foreach(a, key, v) same = same && tni_schema_same(v, json_object_get(b, key));
-  return same;
-}
-
 static json_t *both_values(tni_schema *s, const json_t *a, const json_t *b) {
   if (!tni_schema_work(s, json_array_size(a) * json_array_size(b))) return NULL;
   json_t *list = json_array();
   for (size_t i = 0; i < json_array_size(a); i++)
     for (size_t k = 0; k < json_array_size(b); k++)
-      if (tni_schema_same(json_array_get(a, i), json_array_get(b, k))) {
+      if (tni_json_same(json_array_get(a, i), json_array_get(b, k))) {
         json_array_append(list, json_array_get(a, i));
         break;
       }

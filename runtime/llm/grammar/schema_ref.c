@@ -2,32 +2,7 @@
  *
  * References followed, inside of one document.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "runtime/llm/grammar/schema.h"
-
-/* One part of a JSON pointer, undone: ~1 is /, ~0 is ~, %XX a byte. */
-static json_t *child(json_t *at, const char *part, size_t n) {
-  char key[256];
-  size_t k = 0;
-  for (size_t i = 0; i < n && k + 1 < sizeof key; i++) {
-    char c = part[i];
-    unsigned byte = 0;
-    if (c == '~' && i + 1 < n && (part[i + 1] == '0' || part[i + 1] == '1')) {
-      c = part[++i] == '0' ? '~' : '/';
-    } else if (c == '%' && i + 2 < n && sscanf(part + i + 1, "%2x", &byte) == 1) {
-      c = (char)byte;
-      i += 2;
-    }
-    key[k++] = c;
-  }
-  key[k] = 0;
-  if (json_is_object(at)) return json_object_get(at, key);
-  char *end = key;
-  const unsigned long i = strtoul(key, &end, 10);
-  return json_is_array(at) && *key && !*end ? json_array_get(at, i) : NULL;
-}
 
 /* The schema in `at` that has this "$id" or "$anchor". An anchor is one of the schema with the next "$id" above it;
  * values are no schemas. */
@@ -73,12 +48,7 @@ json_t *tni_schema_resolve(tni_schema *s, const json_t *ref) {
     at = find_named(s, at, "$anchor", part, 0);
     part = "";
   }
-  while (at && *part == '/') {
-    const char *end = strchr(++part, '/');
-    const size_t n = end ? (size_t)(end - part) : strlen(part);
-    at = child(at, part, n);
-    part += n;
-  }
+  at = at ? tni_json_at(at, part) : NULL;
   if (!at) (void)tni_schema_fail(s, TN_E_INVALID, "$ref", "'%.100s' is nowhere in this schema", text);
   return at;
 }

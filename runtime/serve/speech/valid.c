@@ -3,14 +3,12 @@
 
 #include <math.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-enum { DEPTH = 128, STEPS = 1 << 18, MATCH_LIMIT = 1 << 20, POINTER = 512 };
+enum { DEPTH = 128, STEPS = 1 << 18, MATCH_LIMIT = 1 << 20 };
 
 typedef struct valid_look {
   const json_t *document, *root; /* root: the schema with the next "$id" around, or the document */
@@ -21,28 +19,6 @@ typedef struct valid_look {
 static bool fits(valid_look *v, const json_t *schema, const json_t *x);
 
 /* --- values ------------------------------------------------------------------------------------------------------- */
-
-/* 1 and 1.0 are one value. */
-static bool same_value(const json_t *a, const json_t *b) {
-  const char *key;
-  json_t *one;
-  size_t i;
-  if (json_is_number(a) && json_is_number(b) && json_typeof(a) != json_typeof(b))
-    return json_number_value(a) == json_number_value(b);
-  if (json_typeof(a) != json_typeof(b)) return false;
-  if (json_is_array(a)) {
-    if (json_array_size(a) != json_array_size(b)) return false;
-    json_array_foreach(a, i, one) if (!same_value(one, json_array_get(b, i))) return false;
-    return true;
-  }
-  if (!json_is_object(a)) return json_equal(a, b);
-  if (json_object_size(a) != json_object_size(b)) return false;
-  json_object_foreach((json_t *)(uintptr_t)a, key, one) {
-    const json_t *other = json_object_get(b, key);
-    if (!other || !same_value(one, other)) return false;
-  }
-  return true;
-}
 
 static bool is_whole(const json_t *x) {
   return json_is_integer(x) ||
@@ -142,7 +118,7 @@ static bool fits_array(valid_look *v, const json_t *s, const json_t *x) {
     const json_t *own = i < json_array_size(first) ? json_array_get(first, i) : rest, *one = json_array_get(x, i);
     if (own && !fits(v, own, one)) return false;
     for (size_t k = 0; k < i && json_is_true(json_object_get(s, "uniqueItems")); k++)
-      if (--v->steps < 0 || same_value(json_array_get(x, k), one)) return false;
+      if (--v->steps < 0 || tni_json_same(json_array_get(x, k), one)) return false;
   }
   return true;
 }
@@ -194,29 +170,6 @@ static bool fits_object(valid_look *v, const json_t *s, const json_t *x) {
 
 /* --- schemas ------------------------------------------------------------------------------------------------------ */
 
-/* "#/a/b~1c" in the document; NULL: nothing is there, or it is no such path. */
-static const json_t *find_ref(const json_t *root, const char *ref) {
-  char part[POINTER];
-  if (*ref++ != '#') return NULL;
-  while (*ref == '/') {
-    size_t n = 0;
-    for (ref++; *ref && *ref != '/'; ref++) {
-      unsigned hex = 0;
-      char c = *ref;
-      if (c == '%' && sscanf(ref + 1, "%2x", &hex) == 1 && ref[1] && ref[2]) {
-        c = (char)hex;
-        ref += 2;
-      }
-      if (c == '~' && (ref[1] == '0' || ref[1] == '1')) c = *++ref == '0' ? '~' : '/';
-      if (n + 1 >= sizeof part) return NULL;
-      part[n++] = c;
-    }
-    part[n] = 0;
-    root = json_is_array(root) ? json_array_get(root, strtoul(part, NULL, 10)) : json_object_get(root, part);
-  }
-  return *ref ? NULL : root;
-}
-
 /* It has an "$id", and is what its own "#..." is meant from. */
 static const char *is_id(const json_t *s) {
   const char *id = json_string_value(json_object_get(s, "$id"));
@@ -242,7 +195,7 @@ static bool fits_ref(valid_look *v, const json_t *s, const json_t *x) {
   if (!ref) return true;
   const size_t n = strcspn(ref, "#");
   const json_t *base = n ? find_id(v, v->document, ref, n) : around, *to = base;
-  if (base && ref[n]) to = find_ref(base, ref + n);
+  if (base && ref[n]) to = tni_json_at(base, ref + n + 1);
   if (!to) return v->steps >= 0;
   v->root = base;
   const bool good = fits(v, to, x);
@@ -272,8 +225,8 @@ static bool fits_own(valid_look *v, const json_t *s, const json_t *x) {
                *list = json_object_get(s, "enum"), *one;
   size_t i, n = 0;
   if (type && !fits_type(type, x)) return false;
-  if (equal && !same_value(equal, x)) return false;
-  json_array_foreach(list, i, one) n += same_value(one, x);
+  if (equal && !tni_json_same(equal, x)) return false;
+  json_array_foreach(list, i, one) n += tni_json_same(one, x);
   if (json_is_array(list) && !n) return false;
   if (json_is_number(x) && !fits_number(s, x)) return false;
   if (json_is_string(x) && !fits_string(s, x)) return false;
