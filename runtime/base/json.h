@@ -57,6 +57,16 @@ static inline json_t *tni_json_text(const char *s, size_t n) {
 
 static inline json_t *tni_json_string(const char *s) { return s ? tni_json_text(s, strlen(s)) : NULL; }
 
+/* Names come from models and plugins, paths from users: what is not UTF-8 is shown as such. NULL is "". A new value. */
+static inline json_t *tni_json_shown(const char *s) {
+  json_t *j = tni_json_string(s ? s : "");
+  return j ? j : tni_json_string("(not UTF-8)");
+}
+
+/* JSON has no NaN and no infinity: this stands for them. */
+#define TNI_JSON_ENDLESS 1e30
+static inline double tni_json_number(double v) { return isfinite(v) ? v : TNI_JSON_ENDLESS; }
+
 static inline json_t *tni_json_real(double v) { return isfinite(v) ? tni_json_made(json_real(v)) : NULL; }
 
 static inline int tni_json_put(json_t *o, const char *key, json_t *v) {

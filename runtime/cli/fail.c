@@ -177,9 +177,9 @@ static const char *message_of(const cli *c, tn_status st) {
 }
 
 json_t *cli_error_json(const cli *c, tn_status st) {
-  json_t *m = json_string(message_of(c, st)), *w = json_string(c->err.where);
-  return json_pack("{s:s, s:o, s:o}", "code", tn_status_name(st), "message", m ? m : json_string("(not UTF-8)"), "where",
-                   w ? w : json_string(""));
+  json_t *where = json_string(c->err.where);
+  return json_pack("{s:s, s:o, s:o}", "code", tn_status_name(st), "message", tni_json_shown(message_of(c, st)), "where",
+                   where ? where : json_string(""));
 }
 
 int cli_exit_code(const cli *c, tn_status st) { return st == TN_E_IO && c->unsaved ? EXIT_OUTPUT : exit_code(st); }

@@ -15,7 +15,6 @@
 #include "runtime/session/session.h"
 
 enum { STRIP_ELEMS = 1 << 18 };
-static const double ENDLESS = 1e30; /* JSON has no infinity */
 static const double TINY = 0x1p-13; /* what is smaller than this has no bound: scales in half end there */
 
 typedef struct tensor_sums {
@@ -46,7 +45,7 @@ static void add_group(tensor_sums *s, const float *w, const float *u, int64_t n,
   s->n += (double)n;
   if (absmax > 0) top = absmax;
   if (top > 0 && top < TINY) return;
-  const double rel = error == 0 ? 0 : top > 0 && isfinite(error) ? error / top : ENDLESS;
+  const double rel = error == 0 ? 0 : top > 0 && isfinite(error) ? error / top : TNI_JSON_ENDLESS;
   if (rel > s->worst) s->worst = rel;
 }
 
@@ -102,28 +101,24 @@ static tn_status measure_tensor(measured *m) {
 
 /* --- JSON --------------------------------------------------------------------------------------------------------- */
 
-static json_t *pack_text(const char *s) {
-  json_t *j = json_string(s ? s : "");
-  return j ? j : json_string("(not UTF-8)");
-}
-
-static double shown_number(double v) { return isfinite(v) ? v : ENDLESS; }
-
 static void set_errors(json_t *j, const tensor_sums *s) {
   const double n = s->n > 0 ? s->n : 1;
-  json_object_set_new(j, "max_of_group", json_real(shown_number(s->worst)));
-  json_object_set_new(j, "rms", json_real(shown_number(s->w2 > 0 ? sqrt(s->e2 / s->w2) : s->e2 > 0 ? ENDLESS : 0)));
-  json_object_set_new(j, "mean_abs", json_real(shown_number(s->e1 / n)));
+  json_object_set_new(j, "max_of_group", json_real(tni_json_number(s->worst)));
+  json_object_set_new(j, "rms",
+                      json_real(tni_json_number(s->w2 > 0   ? sqrt(s->e2 / s->w2)
+                                                : s->e2 > 0 ? TNI_JSON_ENDLESS
+                                                            : 0)));
+  json_object_set_new(j, "mean_abs", json_real(tni_json_number(s->e1 / n)));
   json_object_set_new(j, "mean_abs_of_weights",
-                      json_real(shown_number(s->w1 > 0   ? s->e1 / s->w1
-                                             : s->e1 > 0 ? ENDLESS
-                                                         : 0)));
+                      json_real(tni_json_number(s->w1 > 0   ? s->e1 / s->w1
+                                                : s->e1 > 0 ? TNI_JSON_ENDLESS
+                                                            : 0)));
 }
 
 static json_t *tensor_json(const char *name, const tn_weight *w, uint32_t widened, const tn_blob *b,
                            const tensor_sums *s) {
-  json_t *j = json_pack("{s:o, s:I, s:I, s:I}", "name", pack_text(name), "N", (json_int_t)w->N, "K", (json_int_t)w->K,
-                        "bytes", (json_int_t)b->bytes);
+  json_t *j = json_pack("{s:o, s:I, s:I, s:I}", "name", tni_json_shown(name), "N", (json_int_t)w->N, "K",
+                        (json_int_t)w->K, "bytes", (json_int_t)b->bytes);
   json_object_set_new(j, "source", tni_weight_source_json(w, widened));
   json_object_set_new(j, "scales", json_string(tni_weight_scales_name(b->format, b->params, b->n_params)));
   set_errors(j, s);
@@ -146,8 +141,8 @@ typedef struct totals {
 } totals;
 
 static void add_tensor(totals *t, json_t *tensor, const tn_format *f, const tn_blob *b, const tensor_sums *s) {
-  const double over = f->w_err > 0 ? s->worst / (double)f->w_err : s->worst > 0 ? ENDLESS : 0;
-  json_object_set_new(tensor, "format", pack_text(f->name));
+  const double over = f->w_err > 0 ? s->worst / (double)f->w_err : s->worst > 0 ? TNI_JSON_ENDLESS : 0;
+  json_object_set_new(tensor, "format", tni_json_shown(f->name));
   json_object_set_new(tensor, "bound", json_real((double)f->w_err));
   /* Unpacked floats and the bound are rounded: a part in 2^20 is no violation. */
   const bool outside = over > 1 + 0x1p-20;
@@ -187,7 +182,7 @@ static json_t *device_json(const tni_packed *p) {
                         (json_int_t)s->packed_bytes, "mapped", (json_int_t)s->mapped_segments, "mapped_bytes",
                         (json_int_t)s->mapped_bytes, "read", (json_int_t)s->read_parts, "seconds",
                         (double)s->pack_ns / 1e9, "offline", (p->dev->device->caps->flags & TN_CAPS_OFFLINE) != 0,
-                        "path", pack_text(s->cached ? s->path : ""));
+                        "path", tni_json_shown(s->cached ? s->path : ""));
   json_t *formats = json_object();
   for (uint32_t i = 0; i < p->n_items; i++) {
     const char *name = p->items[i]->format->name;
@@ -210,7 +205,7 @@ static tn_status device_errors(const tni_packed *p, totals *t, tn_error *err) {
                       tni_status_name(st));
     json_t *j = tensor_json(it->name, it->weight, t->widened, m.blob, &m.s);
     json_object_set_new(j, "parts", json_integer(it->n_parts));
-    json_object_set_new(j, "device", pack_text(p->dev->name));
+    json_object_set_new(j, "device", tni_json_shown(p->dev->name));
     json_object_set_new(j, "params", params_json(it->params, it->n_params));
     add_tensor(t, j, it->format, m.blob, &m.s);
   }
@@ -220,7 +215,8 @@ static tn_status device_errors(const tni_packed *p, totals *t, tn_error *err) {
 tn_status tni_pack_report(tn_model *m, bool errors, json_t **out, tn_error *err) {
   if (m->flags & TN_MODEL_INSPECT)
     return tni_fail(err, TN_E_INVALID, m->path, "the model was loaded for inspection: nothing was packed");
-  json_t *j = json_pack("{s:o, s:o}", "model", pack_text(m->path), "profile", pack_text(m->rt->profile->name)),
+  json_t *j =
+             json_pack("{s:o, s:o}", "model", tni_json_shown(m->path), "profile", tni_json_shown(m->rt->profile->name)),
          *list = json_array();
   totals t = {.widened = m->graph->widened, .list = json_array()};
   tn_status st = TN_OK;
@@ -261,7 +257,7 @@ static bool find_format(trial *t, const char *name, json_t *plugins) {
     const tni_plugin_info *p = tni_registry_get(t->m->rt->registry, i);
     for (uint32_t k = 0; p->plugin && k < p->plugin->n_formats; k++) {
       if (strcmp(p->plugin->formats[k]->name, name) != 0) continue;
-      json_array_append_new(plugins, pack_text(p->name));
+      json_array_append_new(plugins, tni_json_shown(p->name));
       if (t->format) continue;
       t->format = p->plugin->formats[k];
       t->plugin = p;
@@ -297,8 +293,9 @@ static tn_status try_weight(trial *t, tn_id v, bool kn) {
   st = tni_pack_store_open(&o, items, 1, &store, &why);
   if (st == TN_E_CANCELLED || st == TN_E_NO_MEMORY) return tni_fail(t->err, st, name, "%s", why.message);
   if (st != TN_OK) {
-    json_array_append_new(t->t.list, json_pack("{s:o, s:I, s:I, s:o}", "name", pack_text(name), "N", (json_int_t)w->N,
-                                               "K", (json_int_t)w->K, "refused", pack_text(why.message)));
+    json_array_append_new(t->t.list,
+                          json_pack("{s:o, s:I, s:I, s:o}", "name", tni_json_shown(name), "N", (json_int_t)w->N, "K",
+                                    (json_int_t)w->K, "refused", tni_json_shown(why.message)));
     t->refused++;
     return TN_OK;
   }
@@ -356,8 +353,8 @@ tn_status tn_model_format_report(tn_model *m, const char *format, const int64_t 
                   format);
   if (st == TN_OK) st = try_all(&t);
   if (st == TN_OK) {
-    json_object_set_new(j, "model", pack_text(m->path));
-    json_object_set_new(j, "format", pack_text(format));
+    json_object_set_new(j, "model", tni_json_shown(m->path));
+    json_object_set_new(j, "format", tni_json_shown(format));
     json_object_set_new(j, "version", json_integer(t.format->version));
     json_object_set_new(j, "params", params_json(params, n));
     json_object_set(j, "plugins", plugins);

@@ -37,12 +37,6 @@ static tn_status to_text(json_t *j, char **out, tn_error *err) {
   return end_text(&w, out, err);
 }
 
-/* Names come from models and plugins: what is not UTF-8 is shown as such. */
-static json_t *text_or_null(const char *s) {
-  json_t *j = json_string(s ? s : "");
-  return j ? j : json_string("(not UTF-8)");
-}
-
 /* --- plugins ---------------------------------------------------------------------------------------------------- */
 
 static const char *one_of(const char *const *names, uint32_t n, uint32_t i) { return i < n ? names[i] : "unknown"; }
@@ -105,7 +99,7 @@ static json_t *format_json(const tn_format *f, int64_t group) {
   const bool by_param = strcmp(is, "option") == 0;
   const uint32_t n_params = by_param && group && f->size(f, 128, 256, &group, 1, &size) == TN_OK;
   const tn_numerics *n = by_param && !n_params ? f->numerics : numerics_of(f, &group, n_params);
-  json_object_set_new(j, "name", text_or_null(f->name));
+  json_object_set_new(j, "name", tni_json_shown(f->name));
   json_object_set_new(j, "version", json_integer(f->version));
   json_object_set_new(j, "bits", json_integer(f->bits));
   json_object_set_new(j, "group", json_integer(f->group));
@@ -133,15 +127,19 @@ static json_t *option_json(const tn_option *o) {
   static const char *const types[] = {"", "bool", "int", "float", "string"};
   json_t *j = json_object();
   const bool number = o->type == TN_OPT_INT || o->type == TN_OPT_FLOAT;
-  json_object_set_new(j, "key", text_or_null(o->key));
+  json_object_set_new(j, "key", tni_json_shown(o->key));
   json_object_set_new(j, "type", json_string(one_of(types, 5, o->type)));
-  json_object_set_new(j, "default", text_or_null(o->dflt ? o->dflt : o->type == TN_OPT_BOOL ? "false" : number ? "0" : ""));
+  json_object_set_new(j, "default",
+                      tni_json_shown(o->dflt                  ? o->dflt
+                                     : o->type == TN_OPT_BOOL ? "false"
+                                     : number                 ? "0"
+                                                              : ""));
   if (number && o->lo < o->hi) {
     json_object_set_new(j, "least", json_real(o->lo));
     json_object_set_new(j, "most", json_real(o->hi));
   }
   if (TN_HAS(o, tn_option, choices) && o->choices) json_object_set_new(j, "choices", choices_json(o->choices));
-  json_object_set_new(j, "help", text_or_null(o->help));
+  json_object_set_new(j, "help", tni_json_shown(o->help));
   return j;
 }
 
@@ -167,29 +165,30 @@ static void put_walls(json_t *j, const char *key, const char *text_key, const tn
 
 static json_t *plugin_json(const tni_plugin_info *p) {
   json_t *j = json_object(), *devices = json_array(), *formats = json_array(), *options = json_array();
-  json_object_set_new(j, "name", text_or_null(p->name));
-  json_object_set_new(j, "path", text_or_null(p->path));
-  json_object_set_new(j, "version", text_or_null(p->version));
+  json_object_set_new(j, "name", tni_json_shown(p->name));
+  json_object_set_new(j, "path", tni_json_shown(p->path));
+  json_object_set_new(j, "version", tni_json_shown(p->version));
   json_object_set_new(j, "builtin", json_boolean(p->builtin));
   json_object_set_new(j, "loaded", json_boolean(p->loaded));
   if (p->why.code) {
-    json_object_set_new(j, "reason_code", text_or_null(tni_status_name(p->why.code)));
-    json_object_set_new(j, "reason", text_or_null(p->why.message));
+    json_object_set_new(j, "reason_code", tni_json_shown(tni_status_name(p->why.code)));
+    json_object_set_new(j, "reason", tni_json_shown(p->why.message));
   }
   if (p->probed) {
     json_object_set_new(j, "probe_ms", json_real(p->probe_ms));
     json_object_set_new(j, "probe_remembered", json_boolean(p->remembered));
     if (p->probe_walls.stand) put_walls(j, "probe", "probe_text", &p->probe_walls);
   }
-  if (p->quarantined) json_object_set_new(j, "quarantined_since", text_or_null(p->since));
+  if (p->quarantined) json_object_set_new(j, "quarantined_since", tni_json_shown(p->since));
   if (p->process && p->loaded) put_walls(j, "process", "process_text", &p->walls);
   for (uint32_t i = 0; i < p->n_devices; i++) {
     const tn_caps *c = p->devices[i]->caps;
     json_t *d = json_object();
-    json_object_set_new(d, "name", text_or_null(c ? c->name : ""));
-    json_object_set_new(d, "driver", text_or_null(c ? c->driver : ""));
+    json_object_set_new(d, "name", tni_json_shown(c ? c->name : ""));
+    json_object_set_new(d, "driver", tni_json_shown(c ? c->driver : ""));
     json_t *engines = json_array();
-    for (uint32_t e = 0; c && e < c->n_engines; e++) json_array_append_new(engines, text_or_null(c->engines[e]->name));
+    for (uint32_t e = 0; c && e < c->n_engines; e++)
+      json_array_append_new(engines, tni_json_shown(c->engines[e]->name));
     json_object_set_new(d, "engines", engines);
     if (c && c->flags & TN_CAPS_OFFLINE) json_object_set_new(d, "offline", json_true());
     json_array_append_new(devices, d);
@@ -211,13 +210,13 @@ tn_status tn_runtime_report(tn_runtime *rt, char **json, tn_error *err) {
   TNI_NOT_NULL(json);
   tni_json_begin();
   json_t *j = json_object(), *list = json_array();
-  json_object_set_new(j, "version", text_or_null(tn_version()));
-  json_object_set_new(j, "profile", text_or_null(rt->profile->name));
-  json_object_set_new(j, "profile_file", text_or_null(rt->profile->file));
+  json_object_set_new(j, "version", tni_json_shown(tn_version()));
+  json_object_set_new(j, "profile", tni_json_shown(rt->profile->name));
+  json_object_set_new(j, "profile_file", tni_json_shown(rt->profile->file));
   json_object_set_new(j, "threads", json_integer(tni_pool_workers(rt->pool)));
   char cpus[TNI_CPUS_TEXT];
   tni_cpus_text(&rt->cpus, cpus);
-  if (*cpus) json_object_set_new(j, "cpus", text_or_null(cpus));
+  if (*cpus) json_object_set_new(j, "cpus", tni_json_shown(cpus));
   for (uint32_t i = 0; i < tni_registry_count(rt->registry); i++)
     json_array_append_new(list, plugin_json(tni_registry_get(rt->registry, i)));
   json_object_set_new(j, "plugins", list);
@@ -229,9 +228,9 @@ tn_status tn_runtime_report(tn_runtime *rt, char **json, tn_error *err) {
 static json_t *io_json(const tn_io_info *io) {
   json_t *j = json_object(), *dims = json_array();
   for (int32_t i = 0; i < io->rank; i++)
-    json_array_append_new(dims, io->dims[i] >= 0 ? json_integer(io->dims[i]) : text_or_null(io->dim_names[i]));
-  json_object_set_new(j, "name", text_or_null(io->name));
-  json_object_set_new(j, "dtype", text_or_null(tni_dtype_name(io->dtype)));
+    json_array_append_new(dims, io->dims[i] >= 0 ? json_integer(io->dims[i]) : tni_json_shown(io->dim_names[i]));
+  json_object_set_new(j, "name", tni_json_shown(io->name));
+  json_object_set_new(j, "dtype", tni_json_shown(tni_dtype_name(io->dtype)));
   json_object_set_new(j, "dims", io->rank < 0 ? json_null() : json_incref(dims));
   json_decref(dims);
   return j;
@@ -242,8 +241,9 @@ static json_t *symbols_json(const tn_model *m) {
   for (uint32_t i = 0; i < tni_ex_n_symbols(m->graph->exprs); i++) {
     int64_t lo, hi;
     tni_ex_symbol_bounds(m->graph->exprs, i, &lo, &hi);
-    json_array_append_new(j, json_pack("{s:o, s:I, s:I}", "name", text_or_null(tni_ex_symbol_name(m->graph->exprs, i)),
-                                       "min", (json_int_t)lo, "max", (json_int_t)hi));
+    json_array_append_new(
+        j, json_pack("{s:o, s:I, s:I}", "name", tni_json_shown(tni_ex_symbol_name(m->graph->exprs, i)), "min",
+                     (json_int_t)lo, "max", (json_int_t)hi));
   }
   return j;
 }
@@ -254,7 +254,7 @@ static json_t *memory_json(tn_model *m) {
   tni_error_init(&why);
   const tn_status st = tni_statement_make(m, &s, &why);
   if (st == TN_E_NO_MEMORY) tni_json_lacked();
-  if (st != TN_OK) return json_pack("{s:o}", "unknown", text_or_null(why.message));
+  if (st != TN_OK) return json_pack("{s:o}", "unknown", tni_json_shown(why.message));
   json_t *at = json_object();
   for (uint32_t i = 0; i < s.n_dims; i++)
     json_object_set_new(at, tni_ex_symbol_name(m->graph->exprs, i), json_integer(s.dims[i]));
@@ -282,8 +282,8 @@ enum { MAX_LISTED = 64 };
 static json_t *reason_json(const tn_model *m, tn_id node) {
   char why[256];
   const tni_node *n = tni_graph_node(m->graph, node);
-  return json_pack("{s:o, s:o, s:o}", "node", text_or_null(n->pub.name), "op", text_or_null(n->type), "reason",
-                   text_or_null(tni_dynamic_reason(m->graph, node, why, sizeof why)));
+  return json_pack("{s:o, s:o, s:o}", "node", tni_json_shown(n->pub.name), "op", tni_json_shown(n->type), "reason",
+                   tni_json_shown(tni_dynamic_reason(m->graph, node, why, sizeof why)));
 }
 
 /* Shape ops that run per step; names gets theirs. */
@@ -297,7 +297,7 @@ static json_t *shape_ops_json(const tn_model *m, json_t *names, uint32_t *n) {
   }
   for (uint32_t i = 0; i < *n && i < MAX_LISTED; i++) {
     json_array_append_new(j, reason_json(m, left[i]));
-    json_array_append_new(names, text_or_null(tni_graph_node(m->graph, left[i])->pub.name));
+    json_array_append_new(names, tni_json_shown(tni_graph_node(m->graph, left[i])->pub.name));
   }
   return j;
 }
@@ -330,8 +330,8 @@ static json_t *inspect_json(tn_model *m) {
   for (uint32_t i = 0; i < m->n_outputs; i++) json_array_append_new(out, io_json(m->outputs[i]));
   for (uint32_t i = 0; i < m->passes.n; i++)
     json_object_set_new(passes, m->passes.entries[i].name, json_integer(m->passes.entries[i].fired));
-  json_object_set_new(j, "model", text_or_null(m->path));
-  json_object_set_new(j, "producer", text_or_null(m->import->producer));
+  json_object_set_new(j, "model", tni_json_shown(m->path));
+  json_object_set_new(j, "producer", tni_json_shown(m->import->producer));
   json_object_set_new(j, "inputs", in);
   json_object_set_new(j, "outputs", out);
   json_object_set_new(j, "symbols", symbols_json(m));
@@ -349,7 +349,7 @@ static json_t *inspect_json(tn_model *m) {
   json_object_set_new(j, "memory", memory_json(m));
   json_object_set_new(j, "caches", tni_caches_json(m));
   json_object_set_new(j, "caches_kept", json_boolean(!m->roles.why_not));
-  if (m->roles.why_not) json_object_set_new(j, "caches_reason", text_or_null(m->roles.why_not));
+  if (m->roles.why_not) json_object_set_new(j, "caches_reason", tni_json_shown(m->roles.why_not));
   json_object_set_new(j, "carried", tni_carried_json(m));
   json_object_set_new(j, "embeddings", tni_embeddings_json(m));
   return j;

@@ -11,12 +11,6 @@
 #include "runtime/report/weights.h"
 #include "runtime/shape/shape.h"
 
-/* Names come from models and plugins: what is not UTF-8 is shown as such. */
-static json_t *text_or_null(const char *s) {
-  json_t *j = json_string(s ? s : "");
-  return j ? j : json_string("(not UTF-8)");
-}
-
 static json_t *refusals_json(const tn_model *m, const tni_exec *x, uint32_t node) {
   json_t *j = json_object();
   for (uint32_t i = 0; i < m->rt->n_order[x->phase]; i++) {
@@ -26,7 +20,7 @@ static json_t *refusals_json(const tn_model *m, const tni_exec *x, uint32_t node
     if (c->verdict == TN_YES) continue;
     const char *why = c->verdict == TN_GROUP_ONLY && !*c->text ? "only as part of a group" : c->text;
     json_object_set_new(j, m->rt->devs[d].name,
-                        json_pack("{s:s, s:o}", "code", tni_why_name(c->reason), "text", text_or_null(why)));
+                        json_pack("{s:s, s:o}", "code", tni_why_name(c->reason), "text", tni_json_shown(why)));
   }
   return j;
 }
@@ -132,7 +126,7 @@ static json_t *offline_json(const tn_model *m) {
   json_t *j = json_array();
   for (uint32_t d = 0; d < m->rt->n_devs; d++)
     if (m->rt->devs[d].device->caps->flags & TN_CAPS_OFFLINE)
-      json_array_append_new(j, text_or_null(m->rt->devs[d].name));
+      json_array_append_new(j, tni_json_shown(m->rt->devs[d].name));
   return j;
 }
 

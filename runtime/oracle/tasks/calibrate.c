@@ -110,8 +110,8 @@ static json_t *entry_json(const tni_calib_entry *e) {
     over += (double)e->stats.ch_over[k];
     channels += e->stats.ch_over[k] > 0;
   }
-  for (uint32_t i = 0; i < e->n_weights; i++) json_array_append_new(weights, tni_text_json(e->weights[i]));
-  return json_pack("{s:o, s:o, s:I, s:I, s:f, s:f, s:I, s:I}", "name", tni_text_json(e->name), "weights", weights,
+  for (uint32_t i = 0; i < e->n_weights; i++) json_array_append_new(weights, tni_json_shown(e->weights[i]));
+  return json_pack("{s:o, s:o, s:I, s:I, s:f, s:f, s:I, s:I}", "name", tni_json_shown(e->name), "weights", weights,
                    "rows", (json_int_t)e->stats.rows, "channels", (json_int_t)e->stats.n, "absmax",
                    (double)e->stats.absmax, "p999", (double)e->stats.p999, "outlier_channels", (json_int_t)channels,
                    "outliers", (json_int_t)over);
@@ -124,7 +124,7 @@ tn_status tni_calibrate_report(const tn_model *m, json_t **out, tn_error *err) {
   json_t *list = json_array();
   for (uint32_t i = 0; st == TN_OK && i < c.n_entries; i++) json_array_append_new(list, entry_json(&c.entries[i]));
   if (st == TN_OK)
-    *out = json_pack("{s:o, s:s, s:O}", "model", tni_text_json(m->path), "hash", m->hash, "values", list);
+    *out = json_pack("{s:o, s:s, s:O}", "model", tni_json_shown(m->path), "hash", m->hash, "values", list);
   json_decref(list);
   tni_arena_destroy(c.arena);
   return st;

@@ -134,8 +134,8 @@ tn_status tni_capture_task(tn_session *s, tni_sexec *x, uint32_t i, tn_error *er
 
 static json_t *task_json(const tni_exec *x, uint32_t i, const task_result *r) {
   const tni_etask *t = &x->tasks[i];
-  return json_pack("{s:o, s:o, s:i, s:f, s:f, s:f, s:I, s:I, s:I}", "task", tni_text_json(t->label), "device",
-                   tni_text_json(x->programs[t->program].dev->name), "phase", (int)x->phase, "worst_ratio",
+  return json_pack("{s:o, s:o, s:i, s:f, s:f, s:f, s:I, s:I, s:I}", "task", tni_json_shown(t->label), "device",
+                   tni_json_shown(x->programs[t->program].dev->name), "phase", (int)x->phase, "worst_ratio",
                    tni_json_number(r->ratio), "max_diff", tni_json_number(r->max_diff), "max_reference",
                    tni_json_number(r->max_ref), "elements", (json_int_t)r->elements, "runs", (json_int_t)r->runs,
                    "nodes", (json_int_t)t->info->n_nodes);
@@ -143,9 +143,9 @@ static json_t *task_json(const tni_exec *x, uint32_t i, const task_result *r) {
 
 static json_t *case_json(const tn_session *s) {
   const struct tni_capture *c = s->capture;
-  return json_pack("{s:o, s:o, s:o}", "folder", tni_text_json(c->folder), "task",
-                   tni_text_json(c->written->tasks[c->written_task].label), "plugin",
-                   tni_text_json(tni_capture_plugin(s, c->written, c->written_task)));
+  return json_pack("{s:o, s:o, s:o}", "folder", tni_json_shown(c->folder), "task",
+                   tni_json_shown(c->written->tasks[c->written_task].label), "plugin",
+                   tni_json_shown(tni_capture_plugin(s, c->written, c->written_task)));
 }
 
 tn_status tn_session_capture_report(tn_session *s, char **json, tn_error *err) {

@@ -123,11 +123,10 @@ static tn_status write_story(const case_writer *w, double ratio) {
   const tni_exec *x = w->ev->x->exec;
   const tn_session *s = w->ev->s;
   char *path = tni_file_in(w->folder, "case.json");
-  json_t *j =
-      json_pack("{s:o, s:o, s:o, s:o, s:i, s:f}", "task", tni_text_json(x->tasks[w->ev->task].label), "device",
-                tni_text_json(x->programs[x->tasks[w->ev->task].program].dev->name), "plugin",
-                tni_text_json(tni_capture_plugin(s, x, w->ev->task)), "model", tni_text_json(s->model->path), "phase",
-                (int)x->phase, "worst_ratio", tni_json_number(ratio));
+  json_t *j = json_pack("{s:o, s:o, s:o, s:o, s:i, s:f}", "task", tni_json_shown(x->tasks[w->ev->task].label), "device",
+                        tni_json_shown(x->programs[x->tasks[w->ev->task].program].dev->name), "plugin",
+                        tni_json_shown(tni_capture_plugin(s, x, w->ev->task)), "model", tni_json_shown(s->model->path),
+                        "phase", (int)x->phase, "worst_ratio", tni_json_number(ratio));
   tn_status st = TN_OK;
   if (!path || !j)
     st = tni_fail_memory(w->ev->err, w->folder);

@@ -33,11 +33,6 @@ uint32_t tni_ref_region(const tni_sexec *x, uint32_t task, tn_id v);
 /* Computes every node of the task from the task's own inputs; done[] holds what they give. */
 TN_MUST_CHECK tn_status tni_evaluate(tni_evaluation *ev);
 
-/* Names come from models and plugins, paths from users: what is not UTF-8 is shown as such. A new value. */
-json_t *tni_text_json(const char *s);
-/* JSON has no NaN and no infinity: 1e30 stands for them. */
-double tni_json_number(double v);
-
 /* --- what nodes read and write (reference_read.c, reference_state.c) --- */
 
 /* What a node of the task reads: a constant, something computed here, or the memory that the task was given. */
