@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "runtime/base/base.h"
+#include "runtime/base/markup.h"
 #include "runtime/bundle/bundle.h"
 #include "runtime/bundle/internal.h"
 
@@ -36,17 +37,6 @@ static const char script_head[] =
     "here=$(CDPATH= cd \"$here\" && pwd -P) || fail \"cannot find its folder\"\n";
 
 static bool is_code(const tni_bd_file *f) { return strcmp(f->role, "program") == 0 || strcmp(f->role, "library") == 0; }
-
-/* A word of the shell, whatever is in it. */
-static void write_word(FILE *f, const char *s) {
-  fputc('\'', f);
-  for (; *s; s++)
-    if (*s == '\'')
-      fputs("'\\''", f);
-    else
-      fputc(*s, f);
-  fputc('\'', f);
-}
 
 static void write_script(const tni_bd *b, FILE *f) {
   fputs(script_head, f);
@@ -74,7 +64,7 @@ static void write_script(const tni_bd *b, FILE *f) {
       "shift\n"
       "exec \"$here/bin/tenon\" \"$command\" \"$here\"/",
       f);
-  write_word(f, b->model);
+  tni_put_word(b->model, f);
   fputs(" \"$@\"\nfail \"is damaged\"\n", f);
 }
 

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "runtime/base/markup.h"
 #include "runtime/cli/cli.h"
 #include "runtime/conform/case/case.h"
 #include "runtime/conform/run/run.h"
@@ -18,8 +19,9 @@ typedef struct conform {
   char **cases, **options, *level, *junit, *html, *model, *replay_dir, *worker, *wrapper, *section, *seed;
   int thorough, list, verbose, device, jobs, fail_fast;
   double patience, minutes;
-  char *profile_dir;
-  char path[4096], worker_path[4096], replay[8192], number[16], seconds[16];
+  char *profile_dir, *replay; /* replay: the command that repeats this run, of `line` */
+  FILE *line;
+  char path[4096], worker_path[4096], number[16], seconds[16];
   const char *args[MAX_ARGS], *wrapped[MAX_WRAPPER];
   uint32_t n_args;
   tni_cf_run_opts run;
@@ -120,10 +122,9 @@ static int look_at_file(conform *k, const char *plugin) {
 
 /* A word of the command that repeats this run. */
 static void add_word(conform *k, const char *word) {
-  const size_t n = strlen(k->replay);
-  if (n + 2 > sizeof k->replay) return;
-  if (n) strcpy(k->replay + n, " ");
-  cli_quote(k->replay, sizeof k->replay, word);
+  if (!k->line) return;
+  fputc(' ', k->line);
+  tni_put_word(word, k->line);
 }
 
 static void add_arg(conform *k, const char *name, const char *value, bool replay) {
@@ -135,7 +136,9 @@ static void add_arg(conform *k, const char *name, const char *value, bool replay
 }
 
 static void collect_args(conform *k) {
-  snprintf(k->replay, sizeof k->replay, "tenon conform");
+  size_t n;
+  k->line = open_memstream(&k->replay, &n);
+  if (k->line) fputs("tenon conform", k->line);
   add_word(k, k->path);
   if (k->thorough) add_word(k, "--thorough");
   add_arg(k, "--plugin", k->path, false);
@@ -149,6 +152,7 @@ static void collect_args(conform *k) {
   k->run.cache_dir = k->c.cache_dir;
   add_arg(k, "--model", k->model, true);
   add_arg(k, "--replay", k->replay_dir, true);
+  if (k->line) (void)fclose(k->line);
   k->run.worker = k->worker_path;
   k->run.subject = k->args;
   k->run.n_subject = k->n_args;
@@ -194,7 +198,10 @@ static int conform_verdict(const conform *k, const tni_cf_report *r) {
 }
 
 static int show_report(conform *k, const tni_cf_report *r) {
-  const tni_cf_about about = {.plugin = k->path, .level = k->level, .replay = k->replay, .verbose = k->verbose != 0};
+  const tni_cf_about about = {.plugin = k->path,
+                              .level = k->level,
+                              .replay = k->replay ? k->replay : "tenon conform",
+                              .verbose = k->verbose != 0};
   if (k->list) {
     for (uint32_t i = 0; i < r->n; i++) printf("%s\n", r->results[i].name);
     return r->n ? EXIT_DONE : EXIT_CHECK;
@@ -270,6 +277,7 @@ int cmd_conform(int argc, const char **argv) {
     cli_cancel_by(free_nothing, &k);
     rc = run_conform(&k);
   }
+  free(k.replay);
   free(k.profile_dir);
   cli_finish(&k.c);
   return rc;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "runtime/base/base.h"
+#include "runtime/base/markup.h"
 #include "runtime/cli/cli.h"
 
 enum { MAX_IO = 1024, MAX_SETS = 4096 };
@@ -297,11 +298,16 @@ static tn_status verify_sets(verifier *v) {
 
 /* Where the inputs and both results of a group lie, and the command that runs it alone. */
 static void note_saved(const char *folder, const char *plugin) {
-  char command[8192] = "tenon conform ";
-  cli_quote(command, sizeof command, plugin ? plugin : "");
-  snprintf(command + strlen(command), sizeof command - strlen(command), " --replay ");
-  cli_quote(command, sizeof command, folder);
-  cli_note("its inputs and both results: %s\nagain: %s", folder, command);
+  char *command = NULL;
+  size_t n = 0;
+  FILE *f = open_memstream(&command, &n);
+  if (!f) return;
+  fputs("tenon conform ", f);
+  tni_put_word(plugin ? plugin : "", f);
+  fputs(" --replay ", f);
+  tni_put_word(folder, f);
+  if (fclose(f) == 0) cli_note("its inputs and both results: %s\nagain: %s", folder, command);
+  free(command);
 }
 
 /* The gate: per plugin task, the largest |device - reference| over its bound, at most 1. */

@@ -2,13 +2,10 @@
 #include "runtime/cli/chat/talk.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "runtime/base/base.h"
 #include "runtime/cli/chat/hear.h"
@@ -155,23 +152,13 @@ bool talk_undo(talk *t) {
 
 /* --- files --- */
 
-/* 0, or an errno. A file that was there stays until all is written, and gives its mode on; what is no file is written
- * to. */
+/* 0, or an errno. */
 static int write_line(const char *path, const char *text) {
-  struct stat was;
-  char half[PATH_MAX];
-  const bool there = stat(path, &was) == 0, through = there && !S_ISREG(was.st_mode);
-  const int n = snprintf(half, sizeof half, "%s.tmp.%ld", path, (long)getpid());
-  if (!through && (n < 0 || (size_t)n >= sizeof half)) return ENAMETOOLONG;
-  FILE *f = fopen(through ? path : half, "w");
-  if (!f) return errno;
-  int why = there && !through && fchmod(fileno(f), was.st_mode & 07777) != 0 ? errno : 0;
-  fprintf(f, "%s\n", text);
-  const int closed = tni_close_written(f);
-  if (!why) why = closed;
-  if (!why && !through && rename(half, path) != 0) why = errno;
-  if (why && !through) (void)unlink(half);
-  return why;
+  cli_replaced r;
+  const int why = cli_replace_begin(&r, path);
+  if (why) return why;
+  fprintf(r.f, "%s\n", text);
+  return cli_replace_end(&r, 0);
 }
 
 tn_status talk_save(talk *t, const char *path) {

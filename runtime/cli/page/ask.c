@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/base/markup.h"
 #include "runtime/cli/shell/shell.h"
 
 extern char **environ;
@@ -81,17 +82,13 @@ bool page_known(page_asker *a, const char *id, const page_words *words) {
 }
 
 static tn_status keep(page_asker *a, const char *id, const page_words *words, json_t *answer) {
-  char path[PAGE_PATH], half[PAGE_PATH];
+  char path[PAGE_PATH];
+  cli_replaced r;
   path_of(a, id, ".json", path);
-  path_of(a, id, ".half", half);
   json_t *j = json_pack("{s:s, s:o, s:O}", "stamp", a->stamp, "words", words_json(words), "answer", answer);
-  FILE *f = fopen(half, "w");
-  int why = f ? 0 : errno;
-  if (f && (!j || json_dumpf(j, f, JSON_INDENT(1)) != 0)) why = errno ? errno : EIO;
-  const int closed = f ? tni_close_written(f) : 0;
+  int why = cli_replace_begin(&r, path);
+  if (!why) why = cli_replace_end(&r, j && json_dumpf(j, r.f, JSON_INDENT(1)) == 0 ? 0 : errno ? errno : EIO);
   json_decref(j);
-  if (!why) why = closed;
-  if (!why && rename(half, path) != 0) why = errno;
   return why ? tni_fail(a->err, tni_errno_status(why, TN_E_IO), path, "cannot write '%s': %s", path, strerror(why)) : TN_OK;
 }
 
@@ -166,10 +163,6 @@ static tn_status ask_child(page_asker *a, const char *id, const page_words *word
 
 /* --- as a shell takes it --- */
 
-static bool is_plain(const char *s) {
-  return *s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:,=+-@%")];
-}
-
 static char *line_of(const page_words *w) {
   char *text = NULL;
   size_t n = 0;
@@ -178,13 +171,7 @@ static char *line_of(const page_words *w) {
   fputs("tenon", f);
   for (size_t i = 0; i < w->n; i++) {
     fputc(' ', f);
-    if (is_plain(w->v[i])) {
-      fputs(w->v[i], f);
-      continue;
-    }
-    fputc('\'', f);
-    for (const char *s = w->v[i]; *s; s++) fputs(*s == '\'' ? "'\\''" : (char[]){*s, '\0'}, f);
-    fputc('\'', f);
+    tni_put_word(w->v[i], f);
   }
   return fclose(f) == 0 ? text : NULL;
 }

@@ -10,6 +10,7 @@
 
 #include "runtime/cli/page/html.h"
 #include "runtime/cli/page/rows.h"
+#include "runtime/cli/shell/shell.h"
 
 /* Path, size and time, so that answers are of these files only. */
 static void add_stamp(page_asker *a, const char *path) {
@@ -96,17 +97,13 @@ static tn_status fill_rows(page_asker *a, json_t *rows) {
 
 static tn_status write_page(const page_asker *a, const json_t *rows) {
   const char *out = a->with->out;
-  char half[PAGE_PATH];
-  if (snprintf(half, sizeof half, "%s.half", out) >= (int)sizeof half)
-    return tni_fail(a->err, TN_E_INVALID, out, "'%s': too long a path", out);
-  FILE *f = fopen(half, "w");
-  int why = f ? 0 : errno;
-  if (f) page_write(a, rows, f);
-  const int closed = f ? tni_close_written(f) : 0;
-  if (!why) why = closed;
-  if (!why && rename(half, out) != 0) why = errno;
+  cli_replaced r;
+  int why = cli_replace_begin(&r, out);
+  if (!why) {
+    page_write(a, rows, r.f);
+    why = cli_replace_end(&r, 0);
+  }
   if (!why) return TN_OK;
-  (void)unlink(half);
   return tni_fail(a->err, tni_errno_status(why, TN_E_IO), out, "cannot write '%s': %s", out, strerror(why));
 }
 

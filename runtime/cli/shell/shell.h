@@ -5,7 +5,9 @@
 #ifndef TENON_CLI_SHELL_SHELL_H
 #define TENON_CLI_SHELL_SHELL_H
 
+#include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <tenon/tenon.h>
 
 enum {
@@ -54,10 +56,20 @@ typedef struct cli_free {
 /* root: "" for this machine; tests give a folder with proc/ and sys/ in it. */
 cli_free cli_free_memory(const char *root);
 
-/* --- commands that are shown (quote.c) --- */
+/* --- files (replace.c) --- */
 
-/* Adds a word to the text in out, as it is or as a shell needs it quoted. A word that has no room is cut, or left out. */
-void cli_quote(char *out, size_t room, const char *word);
+/* A file that is written beside the one at path, which stays until all is there. */
+typedef struct cli_replaced {
+  const char *path;
+  char half[PATH_MAX];
+  bool through; /* path is no regular file, and is written itself */
+  FILE *f;
+} cli_replaced;
+/* r->f is to be written. A file that is there gives its mode on. 0, or an errno and nothing to end; r->path is
+ * borrowed. */
+int cli_replace_begin(cli_replaced *r, const char *path);
+/* why: 0, or an errno of what was written. 0: the file is at its path; else an errno, and what was there is. */
+int cli_replace_end(cli_replaced *r, int why);
 
 /* --- limits (limit.c) --- */
 
